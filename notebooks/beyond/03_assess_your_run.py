@@ -72,7 +72,10 @@ print("learnt something:", (guessed == test.labels).mean() > 0.7)
 # %% [markdown]
 # ## Get the settings of the run
 #
-# {func}`reconrisk.risk.from_opacus` takes the engine, its accountant or a stored history.
+# {func}`reconrisk.risk.from_opacus` takes the engine, its accountant or a stored history. Opacus computes the sampling
+# rate and the divisor of a step's sum from the number of records, so that the weights show that number, whatever the
+# noise. The report therefore takes it as public, and compares the run with one where the record's gradient is zero
+# (`adjacency`), not with one that has a record less.
 
 # %%
 from reconrisk import risk
@@ -80,6 +83,7 @@ from reconrisk import risk
 weights = sum(parameter.numel() for parameter in network.parameters())
 run = risk.from_opacus(engine, max_grad_norm=1.0, parameters=weights, delta=1e-5)
 print(f"sigma = {run.noise_multiplier:g}, q = {run.sampling_rate:g}, T = {run.steps}")
+print("adjacency:", run.adjacency)
 
 # %% [markdown]
 # ## Assess it
@@ -89,7 +93,7 @@ print(f"sigma = {run.noise_multiplier:g}, q = {run.sampling_rate:g}, T = {run.st
 # data gives all three. What other networks can leave at best is in the entries *every network*.
 
 # %%
-record = risk.record(sample=digits.inputs, data_range=1.0)
+record = risk.record(sample=digits.inputs, data_range=1.0, picture=True)
 report = risk.assess(run, record, risk.questions(prior_sizes=(2, 10, 1000)))
 
 chosen = (

@@ -33,7 +33,7 @@ data_root = ""  # folder with the paper's data (paper profile)
 from reconrisk import risk
 
 run = risk.training_run(noise_multiplier=1.0, batch_size=256, dataset_size=60_000, epochs=15)
-record = risk.record(dimension=784, data_range=1.0, data_norm=9.2)
+record = risk.record(dimension=784, data_range=1.0, data_norm=9.2, picture=True)
 print(f"q = {run.sampling_rate:.5f}, T = {run.steps}")
 
 # %% [markdown]

@@ -34,7 +34,7 @@ USUAL = ["--sigma", "1.1", "-q", "0.01", "-t", "300", "--image", "28x28x1", "--d
 #: one full-batch step, as flags and in a file
 ONE, FULL = ["-s", "1", "-q", "1", "-t", "1"], "sampling_rate: 1\nsteps: 1\n"
 RUN = risk.training_run(noise_multiplier=1.1, sampling_rate=0.01, steps=300)
-RECORD = risk.record(dimension=784, data_norm=9.2)
+RECORD = risk.record(dimension=784, data_norm=9.2, picture=True)
 
 
 @pytest.fixture(scope="module")
@@ -588,7 +588,7 @@ def test_a_history_of_other_batches_has_one_phase():
             risk.from_opacus(phases, sampler="shuffle")
     run = risk.from_opacus([(1.1, 0.1, 20), (1.1, 0.1, 10)], sampler="fixed", notes=["mine"])
     assert run.releases == privacy.SampledRun(1.1, 0.1, 30, "fixed")
-    assert run.notes[1:] == ("recorded by Opacus", "mine")
+    assert run.notes[1].startswith("recorded by Opacus") and run.notes[2] == "mine"
     # full batches are the same whatever draws them
     whole = [(5.0, 1.0, 10), (1.1, 1.0, 10)]
     shuffled, plain = (risk.from_opacus(whole, sampler=s) for s in ("shuffle", "poisson"))
@@ -633,7 +633,7 @@ def test_events_are_read(event, expected):
         (3, "must be a DpEvent"),
         (events.NoOpDpEvent(), "it is empty"),
         (events.NonPrivateDpEvent(), "holds a NonPrivateDpEvent"),
-        (events.SampledWithoutReplacementDpEvent(10, 2, events.GaussianDpEvent(1.0)),
+        (events.SampledWithoutReplacementDpEvent(10, 2, events.LaplaceDpEvent(1.0)),
          "holds a SampledWithoutReplacementDpEvent"),
         (events.PoissonSampledDpEvent(0.5, events.RandomizedResponseDpEvent(0.5, 2)),
          "holds a PoissonSampledDpEvent"),

@@ -25,7 +25,7 @@ from reconrisk.risk._warnings import warnings_of
 RUN = risk.training_run(
     noise_multiplier=1.1, batch_size=256, dataset_size=60_000, epochs=15, delta=1e-6
 )
-PICTURE = risk.record(dimension=784, data_norm=9.2, data_range=1.0)
+PICTURE = risk.record(dimension=784, data_norm=9.2, data_range=1.0, picture=True)
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +78,7 @@ def test_the_warning_on_sampling_counts_every_phase_by_itself():
         (warning,) = risk.assess(risk.from_opacus(phases)).warnings
         most = privacy.epsilon(DPSGD(1.1, 1.0, steps), 1e-5).upper
         assert f"at most {number(most, 'up')}, the cost of {steps} full-batch steps" in warning
-        assert "every phase begins a new one" in warning
+        assert "phases of one sampling rate follow each other as listed" in warning
         # a sampler is for one phase
         assert "describe the run" not in warning
     # with noise of its own, in closed form: mu**2 = 4/1 + 3/4
@@ -131,13 +131,11 @@ def test_the_numbers_in_the_sentences_are_the_entries(report):
         assert set(judgement.entries) <= set(risk.KINDS)
 
 
-def test_mu_is_that_of_a_full_batch_and_no_smaller_than_any_rate_shows(report):
+def test_mu_is_named_only_where_it_bounds_the_whole_curve(report):
     full_batch = judged(risk.assess(full(noise_multiplier=4.0, steps=4)), "membership")
     assert "mu = 0.5 " in full_batch.text
-    mu = float(re.search(r"mu = ([0-9.]+)", judged(report, "membership").text)[1])
-    for kappa in (1e-6, 1e-3, 0.01, 0.1, 0.5):
-        gaussian = float(bounds.rero_gaussian(1.0 / mu, kappa))
-        assert bounds.rero(RUN.dpsgd, kappa).upper <= gaussian * (1 + 1e-6)
+    # of a sub-sampled run no useful one does: at a rate of 1e-300 it is that of the full batch
+    assert "mu = " not in judged(report, "membership").text
 
 
 def test_what_halves_the_risk_halves_it(report):

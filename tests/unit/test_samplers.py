@@ -389,7 +389,10 @@ def test_a_run_keeps_its_settings_beside_a_sampler():
     # what composes is the run with its sampler, never Poisson samples of the same settings
     report = risk.assess(run)
     assert run.releases == SampledRun(0.55, 0.0042, 100, "fixed")
-    assert privacy.epsilon(run.releases, 1e-3).upper == report["epsilon"].upper
+    removed = SampledRun(0.55, 0.0042, 100, "fixed", "add-remove")
+    assert privacy.epsilon(removed, 1e-3).upper == report["epsilon"].upper
+    zeroed = risk.assess(risk.training_run(adjacency="zero-out", **given))["epsilon"].upper
+    assert privacy.epsilon(run.releases, 1e-3).upper == zeroed
     for poisson in (lambda: run.dpsgd, lambda: run.each_phase, lambda: run.with_noise(2.0)):
         with pytest.raises(risk.SettingError, match="sampler must be 'poisson'.*got 'fixed'"):
             poisson()

@@ -95,7 +95,8 @@ def audit_claim(
     Notes
     -----
     The inequalities of Mahloujifar et al. (2024), arXiv 2410.22235, for the concave hull of the
-    run's certified curves in both directions. Cost: that of 280 points of the curve, about half a second.
+    run's certified curves in both directions. Cost: that of 280 points of the curve, about half a
+    second.
 
     Examples
     --------

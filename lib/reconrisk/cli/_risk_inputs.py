@@ -21,9 +21,9 @@ __all__ = ["FIELDS", "MODEL_FIELDS", "CliInputs", "read_inputs", "values_of_flag
 RUN = (
     "noise_multiplier", "concentration", "mechanism", "sampling_rate", "batch_size",
     "dataset_size", "steps", "epochs", "max_grad_norm", "parameters", "layers", "delta",
-    "group_size", "sampler", "phases",
+    "group_size", "sampler", "adjacency", "phases",
 )  # fmt: skip
-RECORD = ("dimension", "data_range", "data_norm", "contrast")
+RECORD = ("dimension", "data_range", "data_norm", "contrast", "picture")
 QUESTIONS = (
     "false_positive_rates", "prior_sizes", "log_priors", "mse", "psnr", "ncc", "pixel_shares",
 )  # fmt: skip
@@ -54,7 +54,8 @@ _OVERRIDES = {
     ),
     "guarantee": (
         "noise_multiplier", "concentration", "mechanism", "sampling_rate", "batch_size", "steps",
-        "epochs", "max_grad_norm", "parameters", "layers", "sampler", "phases", "opacus_history",
+        "epochs", "max_grad_norm", "parameters", "layers", "sampler",
+        "adjacency", "phases", "opacus_history",
     ),
 }  # fmt: skip
 #: fields of a phase that come before a flag, whose value would not be read
@@ -341,10 +342,12 @@ def _record(fields: Mapping[str, Any], folder: Path) -> tuple[Record, tuple[str,
     if "data" in fields:
         path = folder / _path("data", fields["data"])
         sample, note = _sample(path, sides)
+        given.setdefault("picture", True)
         given.setdefault("data_range", 1.0)  # images are read with values in [0, 1]
         return risk.record(sample=sample, **given), (note,)
     if sides is not None:
         size = math.prod(sides)
+        given.setdefault("picture", True)
         if given.setdefault("dimension", size) != size:
             raise SettingError(
                 "dimension", given["dimension"], f"that of the image, {size}, or left out"

@@ -59,12 +59,12 @@ def examples(report: risk.Report) -> tuple[Example, ...]:
     Returns
     -------
     tuple of Example
-        Without dimension, norm or range: none. A drawn face stands for the record, at its own
-        size, or averaged to the thumbnail that :func:`reconrisk.risk.seen_at` speaks of; the noise
-        is white, as the attack's is.
+        Without dimension, norm or range, and of no picture: none. A drawn face stands for the
+        record, at its own size, or averaged to the thumbnail that the judgement speaks of; the
+        noise is white, as the attack's is.
     """
     entry, size = report["psnr"], report.record.dimension
-    if entry.value is None or size is None or size < _LEAST_PICTURE:
+    if not report.record.picture or entry.value is None or size is None or size < _LEAST_PICTURE:
         return ()
     side = min(PICTURE_SIDE, math.isqrt(size))
     seen = thumbnail_psnr(entry.value, size)

@@ -8,6 +8,7 @@ import os
 import shutil
 import sys
 import tempfile
+import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,14 +30,20 @@ __all__ = [
     "note",
     "print_json",
     "print_table",
+    "said_when_slow",
     "show",
     "width_of",
+    "write_out",
     "write_whole",
 ]
 
 #: exit statuses: a check failed; the command or its input was wrong.
 FAILED, MISTAKE = 1, 2
 
+#: what a terminal without these signs is given
+_PLAIN_SIGNS = str.maketrans({"─": "-", "−": "-", "×": "x", "≤": "<=", "≥": ">=", "…": "..."})
+#: seconds after which a command says that it is still at work
+_SLOW = 4.0
 #: columns where stdout is not a terminal and COLUMNS is not set.
 PIPE_WIDTH = 140
 #: columns of plain text in a file or a pipe, and the fewest in a terminal.
@@ -53,7 +60,7 @@ def _console() -> Console:
 
 def width_of(out: Path | None = None) -> int:
     """Return the characters of a line of plain text: the terminal's, or :data:`PLAIN_WIDTH`."""
-    if out is None and (sys.stdout.isatty() or "COLUMNS" in os.environ):
+    if out is None and ("COLUMNS" in os.environ or (sys.stdout and sys.stdout.isatty())):
         return max(shutil.get_terminal_size((PLAIN_WIDTH, 24)).columns, _LEAST_WIDTH)
     return PLAIN_WIDTH
 
@@ -102,6 +109,42 @@ def _mask() -> int:
     return mask
 
 
+def write_out(text: str, *, utf8: bool = False) -> None:
+    """Write a text to stdout, in UTF-8 or with plain signs for those that it cannot encode.
+
+    Raises
+    ------
+    OSError
+        If stdout is closed, or cannot be written.
+    """
+    if sys.stdout is None:
+        raise OSError("it is closed")
+    if utf8 and hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(encoding="utf-8")
+    encoding = sys.stdout.encoding or "utf-8"
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        text = text.translate(_PLAIN_SIGNS).encode(encoding, "replace").decode(encoding)
+    sys.stdout.write(text)
+    sys.stdout.flush()
+
+
+@contextlib.contextmanager
+def said_when_slow(what: str) -> Iterator[None]:
+    """Say once, in a terminal, that something is still at work after some seconds."""
+    if sys.stderr is None or not sys.stderr.isatty():
+        yield
+        return
+    timer = threading.Timer(_SLOW, note, (f"still {what} ...",))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
 def show(text: str | Table) -> None:
     """Print to stdout."""
     _console().print(text, soft_wrap=isinstance(text, str))
@@ -109,7 +152,8 @@ def show(text: str | Table) -> None:
 
 def note(text: str) -> None:
     """Print a line to stderr and flush it."""
-    print(text, file=sys.stderr, flush=True)
+    if sys.stderr is not None:
+        print(text, file=sys.stderr, flush=True)
 
 
 def print_json(value: Any) -> None:

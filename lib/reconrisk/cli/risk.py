@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from reconrisk.cli.console import check_writable, note, usage_errors, width_of, write_whole
+from reconrisk.cli.console import (
+    check_writable,
+    note,
+    said_when_slow,
+    usage_errors,
+    width_of,
+    write_out,
+    write_whole,
+)
 
 if TYPE_CHECKING:
     from reconrisk.cli._risk_inputs import CliInputs
@@ -68,6 +75,14 @@ def risk(
             metavar="NAME",
         ),
     ] = None,
+    adjacency: Annotated[
+        Text,
+        _flag(
+            "What the neighbouring data set has in a record's place: add-remove (nothing), "
+            "zero-out (a record of gradient zero) or replace (any other).",
+            metavar="NAME",
+        ),
+    ] = None,
     max_grad_norm: Annotated[Text, _flag("Clipping norm; by default 1.")] = None,
     delta: Annotated[Text, _flag("At which epsilon is given; by default 1e-5.")] = None,
     parameters: Annotated[Text, _flag("Entries of the gradient that is released.")] = None,
@@ -122,7 +137,10 @@ def risk(
         Texts, _asked("Candidates, one of which is the record; by default 10, 1000, 1e6")
     ] = None,
     log_prior_success: Annotated[
-        Texts, _asked("Natural logarithm of the chance of a blind guess, e.g. -4260")
+        Texts,
+        _asked(
+            "Natural logarithm of the chance of a blind guess, e.g. -4260; log_priors in a file"
+        ),
     ] = None,
     false_positive_rate: Annotated[Texts, _asked("Of a test of membership")] = None,
     mse: Annotated[Texts, _asked("Reconstructions with at most this error count")] = None,
@@ -191,7 +209,7 @@ def risk(
         "max_grad_norm": max_grad_norm, "delta": delta, "parameters": parameters,
         "layers": layers, "mechanism": mechanism, "concentration": concentration,
         "opacus_history": opacus_history, "guarantee": guarantee, "group_size": group_size,
-        "sampler": sampler, "correlation": correlation,
+        "sampler": sampler, "adjacency": adjacency, "correlation": correlation,
         "dimension": dimension, "image": image,
         "data_range": data_range, "data_norm": data_norm, "contrast": contrast, "data": data,
         "prior_sizes": prior_size, "log_priors": log_prior_success,
@@ -206,7 +224,7 @@ def risk(
     }  # fmt: skip
     from reconrisk.cli import _risk_inputs as inputs
 
-    with usage_errors(context.obj):
+    with usage_errors(context.obj), said_when_slow("computing the report"):
         if format_ not in FORMATS:
             raise ValueError(f"--format must be one of {', '.join(FORMATS)}; got {format_!r}")
         files: list[Path | None] = [*config] if config else [None]
@@ -226,7 +244,7 @@ def risk(
         reports = [_report(setting) for setting in settings]
         written = _write_reports(reports, settings, format_, details, width_of(out))
     with usage_errors(context.obj, (OSError,)):
-        _write(written, out)
+        _write(written, out, any_reader=format_ in ("html", "markdown"))
 
 
 def _report(setting: CliInputs) -> Report:
@@ -273,15 +291,16 @@ def _as_json(reports: list[Report], settings: list[CliInputs]) -> str:
     return json.dumps(found[0] if len(found) == 1 else found, indent=2, allow_nan=False) + "\n"
 
 
-def _write(text: str, out: Path | None) -> None:
+def _write(text: str, out: Path | None, *, any_reader: bool = False) -> None:
+    """Write a text; with ``any_reader`` in UTF-8, as the readers of its format expect."""
     if out is None:
         try:
-            sys.stdout.write(text)
-            sys.stdout.flush()
+            write_out(text, utf8=any_reader)
         except BrokenPipeError:  # whoever reads has read enough
             raise
         except OSError as error:
-            raise OSError(f"the standard output cannot be written: {error.strerror}") from None
+            why = error.strerror or str(error)
+            raise OSError(f"the standard output cannot be written: {why}") from None
         return
     write_whole(out, text)
     note(f"written to {out}")

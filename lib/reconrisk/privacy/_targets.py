@@ -94,8 +94,8 @@ def epsilon(
     is at most the larger of one per cent and 2e-3.
     Random allocations whose losses are spread too little for a lattice, as with a first hundredth
     of an epoch or a noise multiplier of 1e6, are enclosed by closed forms: [0.0005, 0.0043] for
-    1000 steps at sigma = 1, q = 1e-5, delta = 1e-5. Batches of fixed size and shuffled ones have the
-    width that is between attacks and proofs.
+    1000 steps at sigma = 1, q = 1e-5, delta = 1e-5. Batches of fixed size and shuffled ones have
+    the width that is between attacks and proofs.
     A list costs as much for each of its different phases; more than 48 are grouped, neighbours by
     their worst for the upper end and by their best for the lower: 20,000 different ones take
     two seconds, and epsilon is 2.85 to 2.94 where noise falls from 1.5 to 0.8.

@@ -22,7 +22,7 @@ from reconrisk.privacy._phases import grouped_runs
 from reconrisk.risk._entries import Interval
 from reconrisk.risk._settings import TrainingRun
 
-__all__ = ["composed_numerically", "distance_of", "epsilon_of", "success_at"]
+__all__ = ["composed_numerically", "distance_of", "epsilon_of", "power_at", "success_at"]
 
 #: least noise multiplier, least sampling rate and most steps of runs composed numerically under von
 #: Mises-Fisher noise
@@ -112,8 +112,8 @@ def _log_never(run: TrainingRun) -> float:
 
 def epsilon_of(run: TrainingRun) -> Interval:
     """Enclose the run's epsilon at its delta."""
-    if run.guarantee is not None:
-        return _enclosure(run.guarantee.epsilon(run.delta))
+    if run.of_membership is not None:
+        return _enclosure(run.of_membership.epsilon(run.delta))
     if _many(run):
         return _enclosure(privacy.epsilon(run.releases, run.delta, tolerance=_tolerance(run)))
     if composed_numerically(run):
@@ -164,8 +164,8 @@ def _one_step_epsilon(run: TrainingRun, *, upper: bool = False) -> float:
 
 def distance_of(run: TrainingRun) -> Interval:
     """Enclose the total variation between the releases with and without the record."""
-    if run.guarantee is not None:
-        return _enclosure(run.guarantee.delta(0.0))
+    if run.of_membership is not None:
+        return _enclosure(run.of_membership.delta(0.0))
     if _many(run):
         return _enclosure(privacy.delta(run.releases, 0.0, tolerance=_tolerance(run)))
     if not run.gaussian:
@@ -258,6 +258,19 @@ def success_at(run: TrainingRun, log_kappa: float) -> Interval:
     of_groups = run.group_size > 1 and run.sampling_rate < 1.0
     if found.width > _WIDE_LOG and not _has_closed_form(run) and not of_groups:
         found = _narrowed_by_renyi(run, log_kappa, found)
+    return Interval.of_logs(found.lower, found.upper)
+
+
+@functools.lru_cache(maxsize=256)
+def power_at(run: TrainingRun, log_rate: float) -> Interval:
+    """Enclose the true positives of the best membership test at a false positive rate.
+
+    Under the run's adjacency, whereas :func:`success_at` has a record of gradient zero beside it.
+    """
+    if run.of_membership is run.guarantee:
+        return success_at(run, log_rate)
+    assert run.of_membership is not None
+    found = run.of_membership.success(log_rate)
     return Interval.of_logs(found.lower, found.upper)
 
 

@@ -159,7 +159,11 @@ def from_matrix_mechanism(
     words = f"{mechanism.steps:,} steps, sensitivity {length:.4g}; {how}"
     settings["notes"] = (_note(words, sigma), *settings.get("notes", ()))
     run = training_run(
-        noise_multiplier=sigma / length, sampling_rate=rate, steps=rounds, **settings
+        noise_multiplier=sigma / length,
+        sampling_rate=rate,
+        steps=rounds,
+        adjacency="zero-out",
+        **settings,
     )
     return CorrelatedRun(
         **{field.name: getattr(run, field.name) for field in fields(run)},

@@ -14,7 +14,7 @@ from reconrisk._types import DPSGD
 from reconrisk.privacy import Atoms, Group, Laplace
 from reconrisk.risk._guarantees import from_guarantee
 from reconrisk.risk._phases import phase_of_history
-from reconrisk.risk._settings import TrainingRun, phased_run, refuse_read
+from reconrisk.risk._settings import TrainingRun, phased_run, refuse_read, training_run
 
 __all__ = ["from_dp_event"]
 
@@ -33,7 +33,9 @@ def from_dp_event(event: Any, **settings: Any) -> TrainingRun:
     adaptive clipping is one), and a sample of a sample equals one sample; both are exact. With
     ``LaplaceDpEvent``, ``DiscreteLaplaceDpEvent``, ``RandomizedResponseDpEvent`` or
     ``MixtureOfGaussiansDpEvent`` among them they compose as well, and the report answers what
-    follows from their losses; with ``ZCDpEvent`` what follows from its guarantee.
+    follows from their losses; with ``ZCDpEvent`` what follows from its guarantee. One Gaussian
+    release of a ``SampledWithoutReplacementDpEvent``, repeated, is a run with batches of fixed
+    size, whose adjacency is "replace" there and here, unless ``adjacency`` says otherwise.
 
     Parameters
     ----------
@@ -62,6 +64,12 @@ def from_dp_event(event: Any, **settings: Any) -> TrainingRun:
     1000
     """
     refuse_read(settings, "from_dp_event", "event", "sampler")
+    fixed = _fixed(event)
+    if fixed is not None:
+        twice = sorted({"dataset_size"} & set(settings))
+        if twice:
+            raise TypeError(f"from_dp_event reads {twice[0]} from the event")
+        return training_run(**{"adjacency": "replace", **fixed, **settings})
     found = list(_releases(event, 0))
     if not found:
         raise ValueError("event must release something; it is empty")
@@ -73,6 +81,27 @@ def from_dp_event(event: Any, **settings: Any) -> TrainingRun:
         return from_guarantee({"rho": math.fsum([*concentrated, *_rho(found)])}, **settings)
     mechanisms = [r for r in found if not isinstance(r, float)]
     return from_guarantee(bounds.Releases(mechanisms), **settings)
+
+
+def _fixed(event: Any) -> dict[str, Any] | None:
+    """Return the settings of a run with batches of fixed size, None of all other events."""
+    from dp_accounting import dp_event as events
+
+    steps = 1
+    while isinstance(event, events.SelfComposedDpEvent):
+        steps, event = steps * int(event.count), event.event
+    if not isinstance(event, events.SampledWithoutReplacementDpEvent):
+        return None
+    inner = _releases(event.event, 0)
+    if len(inner) != 1 or not isinstance(inner[0], DPSGD) or inner[0].sampling_rate != 1.0:
+        return None
+    return {
+        "noise_multiplier": float(inner[0].noise_multiplier) / math.sqrt(int(inner[0].steps)),
+        "batch_size": event.sample_size,
+        "dataset_size": event.source_dataset_size,
+        "steps": steps,
+        "sampler": "fixed",
+    }
 
 
 def _rho(found: Sequence[_Found]) -> Iterable[float]:
@@ -90,8 +119,8 @@ def _rho(found: Sequence[_Found]) -> Iterable[float]:
 _REFUSED = {
     "NonPrivateDpEvent": "it protects nothing",
     "UnsupportedDpEvent": "nothing is known of it",
-    "SampledWithoutReplacementDpEvent": "batches of a fixed size have no form here: give a "
-    "PoissonSampledDpEvent if the loader samples so",
+    "SampledWithoutReplacementDpEvent": "batches of a fixed size are composed here only as one "
+    "Gaussian release, the same in every step",
     "SampledWithReplacementDpEvent": "batches drawn with replacement have no form here",
     "TruncatedSubsampledGaussianDpEvent": "a batch that is cut to a size has no form here",
     "RepeatAndSelectDpEvent": "its losses have no form here",

@@ -43,7 +43,7 @@ _THREATS = (
         "Was this record in the training set?",
         "every noisy gradient, or the model after every step",
         "the record, and all other records",
-        "telling apart training with the record from training without it",
+        "telling apart training with the record from training on the neighbouring data",
         "papers/hayes2023",
     ),
     ThreatModel(

@@ -107,6 +107,7 @@ def from_guarantee(
         ),
         group_size=together,
         guarantee=found,
+        adjacency=None,
     )
 
 
@@ -133,8 +134,8 @@ def _of_fields(given: Mapping[str, Any], k: int) -> tuple[Guarantee, float]:
     except SettingError:
         raise
     except (TypeError, ValueError) as error:
-        named = next((name for name in given if str(error).startswith(name)), "guarantee")
-        why = str(error).removeprefix(f"{named} must be ").rsplit("; got", 1)[0]
+        # the message names one field, or several
+        named, _, why = str(error).rsplit("; got", 1)[0].partition(" must be ")
         raise SettingError(f"guarantee {named}", given.get(named, dict(given)), why) from None
 
 

@@ -6,17 +6,23 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from scipy import special as sc
-
 from reconrisk.risk._catalogue import KINDS
 from reconrisk.risk._correlated import CorrelatedRun, given_noise
 from reconrisk.risk._entries import Entry
 from reconrisk.risk._kinds import Point, Setting, compute_entry
 from reconrisk.risk._least_noise import least_noise
-from reconrisk.risk._numbers import chance, number
+from reconrisk.risk._numbers import chance, number, share
+from reconrisk.risk._settings import NEIGHBOURS, TrainingRun
 from reconrisk.risk._warnings import dataset_size
 
-__all__ = ["PICTURE_SIDE", "Judgement", "judgements", "picture_words", "thumbnail_psnr"]
+__all__ = [
+    "PICTURE_SIDE",
+    "Judgement",
+    "judgements",
+    "picture_words",
+    "thumbnail_psnr",
+    "values_words",
+]
 
 #: epsilon up to which protection is called strong and reasonable (Ponomareva et al. 2023)
 STRONG, REASONABLE = 1.0, 10.0
@@ -31,6 +37,17 @@ HARDLY = 1.1
 #: side of the thumbnail to which an eye, or an attacker, averages a noisy picture
 PICTURE_SIDE = 32
 _FALSE_ALARMS = 0.01
+#: how far the middle of the range is from values that are uniform in it
+_MIDDLE = math.sqrt(1.0 / 12.0)
+#: words on information, and the bits from which the second and later ones stand
+_INFORMATION = ("next to nothing", "little", "more than one attribute", "possibly all of it")
+_BITS = (0.1, 1.0, 20.0)
+#: for verdicts on naming and on attributes, the mildest word on information that does not
+#: contradict them
+_AT_LEAST = {
+    "somewhat better than guessing": 1, "better than guessing": 1, "mostly right among a few": 2,
+    "can be named": 3, "somewhat": 1, "largely": 2,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -110,7 +127,7 @@ class _Asked:
 def _membership(asked: _Asked) -> Judgement:
     epsilon = asked.entry("epsilon").upper
     best = asked.entry("power", "false_positive_rate", _FALSE_ALARMS)
-    power = best.upper
+    power, certain = best.upper, best.lower or 0.0
     question = "Could they find out that a person's record was in the training data?"
     kinds = ("epsilon", "power", "membership_advantage")
     sources = ("ponomareva2023", "nist2025", "gomez2025")
@@ -120,6 +137,15 @@ def _membership(asked: _Asked) -> Judgement:
         f"The best test that raises a false alarm for one outsider in a hundred recognises at most "
         f"{chance(power)} of the members; a blind one recognises 1%."
     )
+    # an interval as wide as that is no value
+    open_ = asked.run.guarantee_of_noise and certain < 0.9 * power
+    if open_:
+        text += f" Attacks on some data recognise {share(certain)}: what lies between is not known."
+    if asked.run.adjacency is not None:
+        text += (
+            f" Compared are a run with the record and one with {NEIGHBOURS[asked.run.adjacency]} "
+            "in its place."
+        )
     if epsilon is None:
         return Judgement("membership", question, "exposed", text + " Epsilon has no bound.", kinds)
     size = dataset_size(asked.run)
@@ -127,45 +153,34 @@ def _membership(asked: _Asked) -> Judgement:
         "delta is too large to say"
         if size is not None and asked.run.delta * size >= 1.0
         else "no protection"
-        if epsilon > REASONABLE and (best.lower or 0.0) >= NOTHING
+        if epsilon > REASONABLE and certain >= NOTHING
         else "strong protection"
         if epsilon <= STRONG
         else "reasonable protection"
         if epsilon <= REASONABLE
         else "weak protection"
     )
+    low = asked.entry("epsilon").lower or 0.0
+    least = f" (at least {number(low, 'down')})" if open_ and low < 0.9 * epsilon else ""
     text += (
-        f" Epsilon is at most {number(epsilon, 'up')} at delta = {asked.run.delta:g}; up to 1 is "
-        "called strong, up to 10 reasonable (Ponomareva et al. 2023); NIST SP 800-226 names no "
-        "value that is safe everywhere."
+        f" Epsilon is at most {number(epsilon, 'up')}{least} at delta = {asked.run.delta:g}; up to "
+        "1 is called strong, up to 10 reasonable (Ponomareva et al. 2023); NIST SP 800-226 names "
+        "no value that is safe everywhere."
     )
-    mu = _mu(asked)
-    if mu is not None and math.isfinite(mu):
+    mu = _mu(asked.run)
+    if mu is not None:
         text += (
-            f" At the error rates of this report the run is at least as safe as one Gaussian "
-            f"release of mu = {number(mu, 'up')} (mu-GDP, Gomez et al. 2025)."
+            f" The run is as safe as one Gaussian release of mu = {number(mu, 'up')} (mu-GDP, "
+            "Gomez et al. 2025)."
         )
     return Judgement("membership", question, verdict, text, kinds, sources)
 
 
-def _mu(asked: _Asked) -> float | None:
-    """Smallest mu of a Gaussian release that is no safer at any rate of the report."""
-    run = asked.run
-    if run.gaussian and run.sampling_rate == 1.0:
-        return math.sqrt(run.steps) / run.effective_noise
-    pairs = [
-        (entry.at[0][1], entry.upper)
-        for entry in asked.entries
-        if entry.kind == "power" and entry.upper is not None
-    ]
-    pairs += [(1.0 / n, asked.success(n)) for n in (2, 10, 1000, 1_000_000)]
-    if any(success >= 1.0 for _, success in pairs):
+def _mu(run: TrainingRun) -> float | None:
+    """Return the mu of a Gaussian release that is as safe at every rate; None if that is none."""
+    if not run.gaussian or run.sampling_rate < 1.0:
         return None
-    gaps = [float(sc.ndtri(success) - sc.ndtri(rate)) for rate, success in pairs]
-    distance = asked.entry("membership_advantage").upper
-    if distance is not None and distance < 1.0:
-        gaps.append(2.0 * float(sc.ndtri(0.5 + 0.5 * distance)))
-    return max(0.0, *gaps)
+    return math.sqrt(run.steps) / run.effective_noise * (2.0 if run.adjacency == "replace" else 1.0)
 
 
 def _matching(asked: _Asked) -> Judgement:
@@ -185,8 +200,16 @@ def _matching(asked: _Asked) -> Judgement:
     text = (
         f"Given ten candidates, one of them right, an attacker names it with at most "
         f"{chance(ten)} (a blind guess: 10%); given a million, with at most {chance(million)} (a "
-        f"blind guess: 1 in 1,000,000). EMA and Health Canada accept a re-identification risk of "
-        f"{chance(REIDENTIFICATION)} for published clinical reports (EMA Policy 0070)."
+        f"blind guess: 1 in 1,000,000). For published clinical reports EMA and Health Canada "
+        f"accept a re-identification risk of {chance(REIDENTIFICATION)} (EMA Policy 0070), to be "
+        "compared with the chance among a million: among ten a blind guess has more."
+    )
+    k = asked.run.group_size
+    text += (
+        " A person is taken to have one record in the data; for one with several give their number "
+        "as group size."
+        if k == 1
+        else f" A person is taken to have up to {k:,} records in the data."
     )
     return Judgement(
         "matching", "Could they name the right person?", verdict, text, ("rero",), ("ema2017",)
@@ -223,6 +246,17 @@ def picture_words(psnr: float) -> tuple[str, str]:
     return "not recognised", "noise: nobody would recognise the picture"
 
 
+def values_words(noise: float) -> tuple[str, str]:
+    """Return a verdict and a description of values that are off by a share of their range."""
+    if noise <= 0.05:
+        return "read off", "nearly every value"
+    if noise <= 0.5 * _MIDDLE:
+        return "roughly known", "values that are roughly right"
+    if noise <= _MIDDLE:
+        return "hardly better than a guess", "little more than the middle of the range says"
+    return "not rebuilt", "less than the middle of the range says"
+
+
 def _picture(asked: _Asked) -> Judgement:
     question = "Would they recognise a picture, or a record, that they rebuild?"
     kinds = ("psnr", "mse", "ncc")
@@ -232,22 +266,25 @@ def _picture(asked: _Asked) -> Judgement:
     dimension, span = asked.record.dimension, asked.record.data_range
     assert dimension is not None and span is not None
     seen = thumbnail_psnr(psnr.value, dimension)
-    verdict, words = picture_words(seen)
     noise = math.sqrt(error.value) / span
+    verdict, words = picture_words(seen) if asked.record.picture else values_words(noise)
     text = (
         f"The analytic attack, which knows nothing of the records, reaches a PSNR of "
         f"{psnr.value:.1f} dB on average. Its mean squared error is {number(error.value)}, that of "
         f"noise of {number(noise)} times the range of values. "
     )
-    if dimension > PICTURE_SIDE**2:
+    if not asked.record.picture:
+        text += f"Of a table's record it leaves {words}."
+    elif dimension > PICTURE_SIDE**2:
         text += (
             f"Averaged to a grey thumbnail of {PICTURE_SIDE} x {PICTURE_SIDE} it has {seen:.1f} dB "
             f"and looks like {words}."
         )
     else:
         text += f"It looks like {words}."
-    never = math.exp(asked.run.steps * math.log1p(-asked.run.sampling_rate)) if (
-        asked.run.sampling_rate < 1.0
+    told = asked.run.as_told
+    never = math.exp(told.steps * math.log1p(-told.sampling_rate)) if (
+        told.sampling_rate < 1.0
     ) else 0.0  # fmt: skip
     if never > 0.01:
         text += f" In {chance(never)} of runs no step takes the record, and nothing is rebuilt."
@@ -272,15 +309,19 @@ def _any_attack(asked: _Asked) -> Judgement:
     if nats is None:
         return Judgement("any_attack", question, "not judged", _unknown(asked, kinds[1]), kinds)
     bits = nats / math.log(2.0)
-    verdict = "next to nothing" if bits < 1.0 else "little" if bits < 20.0 else "possibly all of it"
+    level = sum(bits >= least for least in _BITS)
+    others = max(_AT_LEAST.get(of(asked).verdict, 0) for of in (_matching, _attribute))
     text = (
-        f"All releases together tell at most {_bits(bits)} about a record, on average. To single "
-        "out one person of a million takes 20 bits"
+        f"All releases together tell at most {_bits(bits)} about a record, on average. A "
+        "yes-or-no attribute is one bit; to single out one person of a million takes 20 bits"
     )
     dimension = asked.record.dimension
     if dimension is not None:
         text += f", to rebuild {dimension:,} values to half their range {dimension:,} bits"
-    return Judgement("any_attack", question, verdict, text + ".", kinds)
+    text += "."
+    if others > level:
+        text += " The average hides what some runs tell: the verdict is no milder than those above."
+    return Judgement("any_attack", question, _INFORMATION[max(level, others)], text, kinds)
 
 
 def _bits(bits: float) -> str:
@@ -292,9 +333,9 @@ def _bits(bits: float) -> str:
 def _final_model(asked: _Asked) -> Judgement:
     text = (
         f"Every bound above holds for them: {chance(asked.success(10))} at most among ten "
-        "candidates, whatever they query. Nothing smaller is true of every network: there are "
-        "losses for which the last model alone gives away as much as all steps (Annamalai 2024). "
-        "The analytic attack reads single noisy gradients, and they have none."
+        "candidates, whatever they query. There are losses for which the last model alone gives "
+        "away as much as all steps (Annamalai 2024). The analytic attack reads single noisy "
+        "gradients, and they have none."
     )
     return Judgement(
         "final_model", "And if they see only the final model, or its answers?",

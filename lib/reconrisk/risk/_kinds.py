@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from reconrisk._types import DPSGD
 from reconrisk.risk._entries import Entry, Interval, Source, entry_key
 from reconrisk.risk._settings import (
+    NEIGHBOURS,
     Questions,
     Record,
     SettingError,
@@ -18,7 +19,9 @@ from reconrisk.risk._settings import (
 )
 
 __all__ = [
+    "ADJACENT",
     "POINTS",
+    "POISSON",
     "Compute",
     "Kind",
     "Method",
@@ -28,6 +31,13 @@ __all__ = [
     "log_prior",
     "setting_of",
 ]
+
+#: assumptions that every run words for itself: its adjacency, its batches
+ADJACENT = "The neighbouring data set has {} in the record's place."
+POISSON = (
+    "Every step takes each record with the sampling rate, by itself; batches of a fixed size drawn "
+    "without replacement are another mechanism."
+)
 
 #: Each parameter of a question, and the field of :class:`Questions` that holds its values.
 POINTS = {
@@ -175,9 +185,18 @@ class Kind:
 
     def method(self, setting: Setting) -> Method | None:
         """Return the method for the setting's mechanism."""
-        if setting.run.guarantee is not None:
-            return _of_guarantee(self, setting.run)
-        return self.gaussian if setting.run.gaussian else self.vmf
+        run = setting.run
+        if run.guarantee is not None:
+            found = _of_guarantee(self, run)
+        else:
+            found = self.gaussian if run.gaussian else self.vmf
+        if found is None or not {ADJACENT, POISSON} & set(found.assumptions):
+            return found
+        instead = NEIGHBOURS[run.adjacency or "add-remove"]
+        said = {ADJACENT: ADJACENT.format(instead), POISSON: POISSON}
+        if run.guarantee_of_noise:
+            said[POISSON] = run.notes[0]
+        return replace(found, assumptions=tuple(said.get(a, a) for a in found.assumptions))
 
     def points(self, setting: Setting) -> Iterator[Point | None]:
         """Yield the points at which the setting asks, None for a kind without points."""
@@ -197,18 +216,36 @@ FROM_GUARANTEE = (
 
 def _of_guarantee(kind: Kind, run: TrainingRun) -> Method | None:
     """Return how a kind follows from a guarantee, None if it does not."""
-    if kind.name not in FROM_GUARANTEE or kind.gaussian is None or run.guarantee is None:
+    if kind.gaussian is None or run.guarantee is None:
         return None
-    return replace(
+    if run.guarantee_of_noise and kind.name in TOLD:
+        return kind.gaussian
+    if kind.name not in FROM_GUARANTEE:
+        return None
+    found = replace(
         kind.gaussian,
         source=Source("", "Trade-off curve of the guarantee", "", _FUNCTION),
         definition="gamma(kappa) of the guarantee: one minus its trade-off curve",
+    )
+    if run.guarantee_of_noise:
+        return replace(
+            found, tightness="The upper end is proven; attacks on some data reach the lower."
+        )
+    return replace(
+        found,
         assumptions=(
             f"The mechanism keeps {run.guarantee.description}, and nothing else is known of it.",
         ),
         tightness="Some mechanism with this guarantee allows as much; yours may allow less.",
     )
 
+
+#: kinds whose attacker is told which steps took the record, so that their number alone matters
+TOLD = (
+    "mse_one_step", "mse", "mse_shrunk", "mse_single_row", "mse_tail_one_step", "mse_tail",
+    "mse_tail_shrunk", "best_tail", "psnr", "psnr_tail", "ncc", "ncc_tail", "direction_error",
+    "information_any_network", "mse_any_network",
+)  # fmt: skip
 
 _FUNCTION = "reconrisk.bounds.ApproximateDP"
 
@@ -237,7 +274,8 @@ def log_prior(point: Point | None) -> float:
 
 def compute_entry(kind: Kind, setting: Setting, point: Point | None) -> Entry:
     """Compute the entry of a kind for a setting; its status says whether it has a value."""
-    if setting.run.guarantee is not None and kind.direction == "exact":
+    of_guarantee = setting.run.guarantee is not None and not setting.run.guarantee_of_noise
+    if of_guarantee and kind.direction == "exact":
         # of the worst mechanism with this guarantee
         what = "leakage" if kind.unit == "nats" else "success"
         kind = replace(kind, direction=f"upper bound on {what}")
@@ -255,6 +293,8 @@ def compute_entry(kind: Kind, setting: Setting, point: Point | None) -> Entry:
         return _entry(kind, None, point, nothing, f"nothing is known for {name} noise")
     if missing:
         return _entry(kind, method, point, nothing, f"needs {', '.join(missing)}", missing)
+    if kind.name in TOLD:
+        setting = replace(setting, run=setting.run.as_told)
     reason = _refuse_composed(kind, setting.run) or method.refuse(setting, point)
     if reason:
         return _entry(kind, method, point, nothing, reason)

@@ -6,20 +6,21 @@ import functools
 import math
 
 from reconrisk import bounds
-from reconrisk.risk._composed import composed_numerically, distance_of, epsilon_of, success_at
+from reconrisk.risk._composed import (
+    composed_numerically,
+    distance_of,
+    epsilon_of,
+    power_at,
+    success_at,
+)
 from reconrisk.risk._entries import Interval, Source
-from reconrisk.risk._kinds import Kind, Method, Point, Setting, log_prior
+from reconrisk.risk._kinds import ADJACENT, POISSON, Kind, Method, Point, Setting, log_prior
 from reconrisk.risk._settings import TrainingRun
 
-__all__ = ["AS_FULL", "INFORMED", "MATCHING", "MEMBERSHIP", "POISSON"]
+__all__ = ["AS_FULL", "INFORMED", "MATCHING", "MEMBERSHIP"]
 
 INFORMED = "The attacker sees every release and knows what all other records contribute."
-POISSON = (
-    "Every step takes each record with the sampling rate, by itself; batches of a fixed size drawn "
-    "without replacement are another mechanism."
-)
 _ONE_SIDED = "The record is added to a fixed data set."
-_ADD_REMOVE = "Adjacency is adding or removing one record."
 _DIRECTION = "A record may reverse the released direction: opposite directions are the worst case."
 #: most candidates for which the best attack on a sub-sampled run is computed
 _MOST_SAMPLED = 1_000_000
@@ -31,7 +32,7 @@ def _epsilon(setting: Setting, point: Point | None) -> Interval:
 
 def _power(setting: Setting, point: Point | None) -> Interval:
     assert point is not None
-    return success_at(setting.run, math.log(point.value))
+    return power_at(setting.run, math.log(point.value))
 
 
 def _distance(setting: Setting, point: Point | None) -> Interval:
@@ -58,7 +59,7 @@ MEMBERSHIP = (
                 "biswas2024", "Definition 1", "prf-biswas2024-def1", "reconrisk.privacy.epsilon"
             ),
             "smallest epsilon with delta(epsilon) <= delta",
-            (_ADD_REMOVE, POISSON, INFORMED),
+            (ADJACENT, POISSON, INFORMED),
             _EXACT_WORST,
         ),
         vmf=Method(
@@ -70,7 +71,7 @@ MEMBERSHIP = (
                 "reconrisk.privacy.vmf_epsilon",
             ),
             "smallest epsilon with delta(epsilon) <= delta for two opposite directions",
-            (_ADD_REMOVE, POISSON, INFORMED, _DIRECTION),
+            (ADJACENT, POISSON, INFORMED, _DIRECTION),
             "Exact for opposite directions. It is never above either account of paper D, and not "
             "comparable with the Gaussian one, which is for adding a gradient of length C.",
         ),
@@ -88,14 +89,14 @@ MEMBERSHIP = (
             _power,
             Source("hayes2023", "Corollary 4", "prf-hayes2023-cor4", "reconrisk.bounds.rero"),
             "gamma(rate); at q = 1, Phi(Phi^-1(rate) + sqrt(T)/sigma)",
-            (_ONE_SIDED, POISSON, INFORMED),
+            (ADJACENT, POISSON, INFORMED),
             _EXACT_WORST,
         ),
         vmf=Method(
             _power,
             Source("beyond", "ReRo of VMF", "prf-beyond-vmf-rero", "reconrisk.bounds.rero_vmf"),
             "gamma(rate) of two opposite directions",
-            (_ONE_SIDED, POISSON, INFORMED, _DIRECTION),
+            (ADJACENT, POISSON, INFORMED, _DIRECTION),
             "Exact for opposite directions.",
         ),
     ),
@@ -111,7 +112,7 @@ MEMBERSHIP = (
             _distance,
             Source("hayes2023", "Corollary 4", "prf-hayes2023-cor4", "reconrisk.privacy.delta"),
             "delta(0); at q = 1, 2 Phi(sqrt(T)/(2 sigma)) - 1",
-            (_ADD_REMOVE, POISSON, INFORMED),
+            (ADJACENT, POISSON, INFORMED),
             _EXACT_WORST,
         ),
         vmf=Method(
@@ -123,7 +124,7 @@ MEMBERSHIP = (
                 "reconrisk.bounds.rero_vmf_curve",
             ),
             "largest gamma(kappa) - kappa",
-            (_ADD_REMOVE, POISSON, INFORMED, _DIRECTION),
+            (ADJACENT, POISSON, INFORMED, _DIRECTION),
             "Exact for opposite directions, up to the grid it is enclosed on.",
         ),
     ),

@@ -8,7 +8,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decima
 from reconrisk.risk._entries import Entry
 from reconrisk.risk._settings import Record
 
-__all__ = ["chance", "describe_value", "number", "says_nothing", "short"]
+__all__ = ["chance", "describe_value", "number", "says_nothing", "share", "short"]
 
 _DIGITS = 3
 _ROUNDINGS = {"up": ROUND_CEILING, "down": ROUND_FLOOR, "nearest": ROUND_HALF_EVEN}
@@ -79,8 +79,9 @@ def short(value: float | int | None) -> str:
 def describe_value(entry: Entry) -> str:
     """Return an entry's value as text: ``at most 0.195``, ``between 1 and 2``, ``0.0225``.
 
-    Bounds are rounded outwards; a value known to three digits is written as it is. A vacuous bound
-    is marked: ``at most 1: says nothing``.
+    Bounds are rounded outwards, and so is the value for the worst record, which bounds that of all;
+    other values known to three digits are written as they are. A vacuous bound is marked: ``at
+    most 1: says nothing``.
     """
     if entry.status != "ok":
         return entry.status
@@ -109,7 +110,8 @@ def describe_value(entry: Entry) -> str:
         # where an exact value's ends are near, a rounding may still fall between them
         exact = entry.direction.startswith("exact")
         if near == nearest or (exact and entry.upper - entry.lower <= 0.01 * abs(entry.upper)):
-            return f"{nearest}{unit}"
+            # the value of the worst record is a bound for all: "at most 1.14"
+            return f"{high if entry.direction == 'exact' else nearest}{unit}"
     return f"between {low} and {high}{unit}"
 
 
@@ -130,6 +132,17 @@ def chance(probability: float) -> str:
     if one_in >= 1e15:
         return f"1 in 10^{math.floor(-math.log10(probability) + 1e-9)}"
     return f"1 in {int(float(number(one_in, 'down'))):,}"
+
+
+def share(probability: float) -> str:
+    """Return a probability that is attained, rounded down: ``16%``, ``1 in 240``.
+
+    >>> share(0.16081), share(0.0042)
+    ('16%', '1 in 239')
+    """
+    if probability >= 0.01:
+        return f"{number(100.0 * probability, 'down')}%"
+    return f"1 in {int(float(number(1.0 / probability, 'up'))):,}" if probability > 0.0 else "0%"
 
 
 def _near_certain(probability: float) -> str:

@@ -12,8 +12,8 @@ from reconrisk import arguments, bounds, special
 from reconrisk.bounds._selections import selection_log_enclosure, selection_mean
 from reconrisk.risk._composed import success_at
 from reconrisk.risk._entries import Interval, Source
-from reconrisk.risk._kinds import Kind, Method, Point, Setting
-from reconrisk.risk._membership import INFORMED, POISSON
+from reconrisk.risk._kinds import POISSON, Kind, Method, Point, Setting
+from reconrisk.risk._membership import INFORMED
 
 __all__ = ["ANY_ATTACK", "CONVERSE", "PRIOR_FREE"]
 
@@ -409,6 +409,9 @@ def _refuse_direction(setting: Setting, point: Point | None) -> str:
         return "a direction needs records of at least 2 values"
     if setting.run.steps > 1 and not setting.run.gaussian:
         return "several releases of a direction have no closed form here"
+    noisy = setting.run.gaussian
+    if noisy and _noise(setting) < (least := 1e-4 * math.sqrt(setting.run.steps)):
+        return f"the direction is computed from a noise multiplier of {least:.3g} on"
     return ""
 
 

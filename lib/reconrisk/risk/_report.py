@@ -8,13 +8,14 @@ from functools import cached_property
 from html import escape
 from typing import Any
 
+from reconrisk.risk._correlated import CorrelatedRun, given_noise
 from reconrisk.risk._entries import THREAT_MODELS, Entry
 from reconrisk.risk._judgement import Judgement, judgements
 from reconrisk.risk._kinds import Setting
 from reconrisk.risk._numbers import describe_value, says_nothing, short
 from reconrisk.risk._phases import describe_phases
 from reconrisk.risk._references import REFERENCES, Reference
-from reconrisk.risk._settings import Questions, Record, TrainingRun, TwoLayerModel
+from reconrisk.risk._settings import NEIGHBOURS, Questions, Record, TrainingRun, TwoLayerModel
 from reconrisk.risk._text import (
     COLUMNS,
     PAPERS,
@@ -82,7 +83,7 @@ class Report:
         for entry in self.entries:
             if entry.key == key:
                 return entry
-        raise KeyError(key)
+        raise KeyError(f"{key}; the report has {', '.join(entry.key for entry in self.entries)}")
 
     def __iter__(self) -> Iterator[Entry]:
         return iter(self.entries)
@@ -103,7 +104,7 @@ class Report:
     @property
     def warnings(self) -> tuple[str, ...]:
         """What to know before any number: about delta, the sampling rate, the sampler."""
-        return warnings_of(self.run)
+        return warnings_of(self.run, self.record)
 
     @cached_property
     def judgements(self) -> tuple[Judgement, ...]:
@@ -193,10 +194,22 @@ def setting_lines(report: Report) -> list[tuple[str, str]]:
         "batch_size", "dataset_size", "epochs", "parameters", "delta",
     )  # fmt: skip
     lines = [("mechanism", run.mechanism)]
+    if run.adjacency is not None:
+        lines.append(("adjacency", f"{run.adjacency} ({NEIGHBOURS[run.adjacency]} in its place)"))
+    if isinstance(run, CorrelatedRun):  # its equivalent is a run that nobody trained
+        of_run = of_run[4:]
+        lines += [
+            ("noise multiplier before it is decoded", short(given_noise(run))),
+            ("noise", f"correlated between {run.words}"),
+            ("as private as", f"noise multiplier {short(run.noise_multiplier)}, sampling rate "
+             f"{short(run.sampling_rate)}, steps {short(run.steps)}"),
+        ]  # fmt: skip
     if run.phases:  # one noise multiplier and one rate would be those of no phase
         of_run = of_run[3:]
         lines.append((f"{len(run.phases):,} phases", describe_phases(run.phases)))
-    if run.guarantee is not None:  # its words say what is known of the run
+    if run.guarantee_of_noise:
+        lines[0] = ("sampler", run.sampler)
+    elif run.guarantee is not None:  # its words say what is known of the run
         of_run, lines = ("dataset_size", "delta"), [("guarantee", run.guarantee.description)]
     of_run += tuple(name for name in ("layers", "group_size") if getattr(run, name) > 1)
     of_record = ("dimension", "data_range", "data_norm", "contrast")

@@ -6,18 +6,21 @@ Constructors validate every value. If one is missing, contradictory or out of ra
 
 from __future__ import annotations
 
+import difflib
+import functools
+import inspect
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from numbers import Real
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from reconrisk import arguments
-from reconrisk._types import DPSGD
+from reconrisk._types import DPSGD, Enclosure
 from reconrisk.bounds import GradientInformation, Guarantee, Releases, contrast_of
 from reconrisk.privacy import Group, SampledRun
 from reconrisk.privacy._samplers import LEAST_SAMPLED_NOISE, SAMPLERS
@@ -55,6 +58,21 @@ _MOST_VALUES = 100
 _SIX_DIGITS = 5e-6
 #: samplers that put a record into one step an epoch
 _BY_EPOCHS = ("random-allocation", "shuffle", "cyclic")
+#: what a neighbouring data set has in the place of the record
+NEIGHBOURS = {
+    "add-remove": "no record",
+    "zero-out": "a record of gradient zero",
+    "replace": "any other record",
+}
+#: adjacencies of which something is proven, the first of them by default. Without a record all
+#: later ones move to other batches where the order is shuffled or fixed.
+_ADJACENCIES = {
+    "poisson": ("add-remove", "zero-out", "replace"),
+    "fixed": ("add-remove", "zero-out", "replace"),
+    "random-allocation": ("add-remove", "zero-out"),
+    "shuffle": ("zero-out",),
+    "cyclic": ("zero-out",),
+}
 
 
 class SettingError(ValueError):
@@ -156,6 +174,34 @@ def _wholes(field: str, values: object, low: float, high: float) -> tuple[int, .
     return tuple(dict.fromkeys(whole(field, v, low, high) for v in found))
 
 
+#: arguments of other libraries for ours
+_ELSEWHERE = {
+    "sample_rate": "sampling_rate", "sampling_probability": "sampling_rate",
+    "sigma": "noise_multiplier", "noise_scale": "noise_multiplier",
+    "l2_norm_clip": "max_grad_norm", "num_steps": "steps", "iterations": "steps",
+    "num_examples": "dataset_size", "sample_size": "dataset_size",
+}  # fmt: skip
+_Arguments = ParamSpec("_Arguments")
+_Result = TypeVar("_Result")
+
+
+def name_unknown(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
+    """Let a function's error on an argument that it has not name the one that is meant."""
+    known = [*inspect.signature(function).parameters]
+
+    @functools.wraps(function)
+    def checked(*args: _Arguments.args, **given: _Arguments.kwargs) -> _Result:
+        for name in given:
+            if name not in known:
+                near = [_ELSEWHERE[name]] if name in _ELSEWHERE else []
+                near += difflib.get_close_matches(name, known, n=1)
+                hint = f"; did you mean {near[0]}?" if near else f": it has {', '.join(known)}"
+                raise TypeError(f"{function.__name__} has no argument {name}{hint}")
+        return function(*args, **given)
+
+    return checked
+
+
 def remarks(notes: object) -> tuple[str, ...]:
     """Return the remarks for a report; a single text, whose letters would be taken, is refused."""
     expected = "a list of sentences"
@@ -208,6 +254,9 @@ class TrainingRun:
         Where nothing else is known of the mechanism, or is proven of the sampler.
     sampler : str
         How batches are drawn; without meaning where nothing but a guarantee is known.
+    adjacency : str or None
+        What answers on membership compare: a run with the record and one with no record, a record
+        of gradient zero, or any other in its place. None where only a guarantee's words say it.
     """
 
     mechanism: str
@@ -227,6 +276,7 @@ class TrainingRun:
     group_size: int = 1
     guarantee: Guarantee | None = None
     sampler: str = "poisson"
+    adjacency: str | None = "add-remove"
 
     def __post_init__(self) -> None:
         if self.dataset_size is not None and self.group_size > self.dataset_size:
@@ -286,6 +336,37 @@ class TrainingRun:
         return tuple(Group(phase, self.group_size) for phase in self.each_phase)
 
     @cached_property
+    def of_membership(self) -> Guarantee | None:
+        """What is known of membership under the adjacency; None where the releases say it.
+
+        Naming, attributes and reconstruction need a reference that does not depend on the record:
+        for them a record of gradient zero is one, whatever the adjacency.
+        """
+        if self.guarantee_of_noise:
+            assert isinstance(self.releases, SampledRun)
+            if self.sampler != "fixed" or self.adjacency == "zero-out":
+                return self.guarantee
+            return Releases(replace(self.releases, adjacency=self.adjacency or "zero-out"))
+        if self.guarantee is not None or self.adjacency != "replace":
+            return self.guarantee
+        return _Replaced(self.dpsgd)
+
+    @cached_property
+    def as_told(self) -> TrainingRun:
+        """The run as it looks to an attacker who is told which steps took the record.
+
+        Fixed batches take a record as often as Poisson samples do, the others once an epoch.
+        """
+        if not self.guarantee_of_noise:
+            return self
+        rate, steps = self.sampling_rate, self.steps
+        if self.sampler in _BY_EPOCHS:
+            assert isinstance(self.releases, SampledRun)
+            rate, steps = 1.0, self.releases.epochs
+        plain = {"mechanism": "gaussian", "guarantee": None, "sampler": "poisson"}
+        return replace(self, sampling_rate=rate, steps=steps, **plain)  # type: ignore[arg-type]
+
+    @cached_property
     def each_phase(self) -> tuple[DPSGD, ...]:
         """The phases, or the one, with noise multipliers for one record's whole gradient."""
         self._need_poisson()
@@ -318,10 +399,12 @@ class TrainingRun:
         plain["guarantee"] = None if self.guarantee is None else self.guarantee.description
         if self.guarantee is not None and not self.guarantee_of_noise:
             plain["sampler"] = None
+            plain["adjacency"] = None
         plain["correlation"] = None
         return plain
 
 
+@name_unknown
 def training_run(
     *,
     noise_multiplier: float | None = None,
@@ -338,6 +421,7 @@ def training_run(
     delta: float = 1e-5,
     group_size: int = 1,
     sampler: str = "poisson",
+    adjacency: str | None = None,
     phases: Iterable[Mapping[str, float] | DPSGD] | None = None,
     notes: Iterable[str] = (),
 ) -> TrainingRun:
@@ -372,11 +456,18 @@ def training_run(
     group_size : int
         In [1, 10000]: records that are protected together, those of one person, say.
     sampler : {"poisson", "fixed", "random-allocation", "shuffle", "cyclic"}
-        How batches are drawn, as in :class:`~reconrisk.privacy.SampledRun`, a neighbouring data set
-        having a record of gradient zero. With other batches than Poisson's the report answers what
-        follows from the trade-off curve: one Gaussian phase, single records. An epoch of
+        How batches are drawn, as in :class:`~reconrisk.privacy.SampledRun`. With other batches
+        than Poisson's the report answers what follows from the trade-off curve, and from the steps
+        that take a record: one Gaussian phase, single records. An epoch of
         "random-allocation", "shuffle" and "cyclic" has ``floor(1/q)`` batches; with ``epochs`` the
         run has so many whole epochs, with ``steps`` alone all epochs that so many steps begin.
+    adjacency : {"add-remove", "zero-out", "replace"}, optional
+        What the neighbouring data set has in the record's place: no record, one of gradient zero,
+        or any other. Matters for membership and epsilon alone. By default "add-remove", which
+        assumes that neither the sampling rate nor the divisor of a step's sum depends on the number
+        of records; "zero-out" for "shuffle" and "cyclic", where removing a record moves others to
+        other batches, and nothing better than that is proven. "replace" is for "poisson" (one
+        Gaussian phase, single records) and "fixed".
     phases : iterable of mapping or DPSGD, optional
         If noise, sampling rate or batch size change during training: for each phase its own
         ``noise_multiplier``, ``sampling_rate`` or ``batch_size``, and ``steps`` or ``epochs``. What
@@ -441,6 +532,7 @@ def training_run(
             layers=layers,
             delta=delta,
             group_size=group_size,
+            adjacency=adjacency,
             notes=notes,
         )
     noise, kappa, name = _mechanism(noise_multiplier, concentration, mechanism)
@@ -463,6 +555,7 @@ def training_run(
         raise SettingError("sampler", sampler, f"one of {', '.join(SAMPLERS)}")
     if sampler != "poisson" and (name == "vmf" or together > 1):
         raise SettingError("sampler", sampler, "'poisson' for vmf noise and for groups")
+    one = name == "gaussian" and together == 1
     run = TrainingRun(
         mechanism=name,
         noise_multiplier=noise,
@@ -479,14 +572,68 @@ def training_run(
         notes=remarks(notes),
         group_size=together,
         sampler=sampler,
+        adjacency=_adjacency(adjacency, sampler, one=one),
     )
+    if run.adjacency == "replace":
+        _check_composed(run)
     return run if sampler == "poisson" else _otherwise_sampled(run)
+
+
+def _adjacency(given: object, sampler: str, *, one: bool) -> str:
+    """Return the adjacency, by default the first that is proven; ``one``: of single records."""
+    allowed = _ADJACENCIES[sampler]
+    if given is None:
+        return allowed[0]
+    if not one:
+        allowed = allowed[:2]
+    if not isinstance(given, str) or given not in allowed:
+        words = " or ".join(allowed) + f" for sampler {sampler!r}"
+        raise SettingError("adjacency", given, words if one else f"{words}, groups and vmf noise")
+    return given
+
+
+def _check_composed(run: TrainingRun) -> float:
+    """Return the noise multiplier, which must be one that other samplers are composed with."""
+    least = LEAST_SAMPLED_NOISE * run.sensitivity
+    return number("noise_multiplier", run.noise_multiplier, least, MOST_NOISE)
+
+
+class _Replaced:
+    """A Poisson sampled run beside the same one with another record in the place of one.
+
+    Above it is a run with batches of fixed size, where the record's batch also differs in who else
+    is in it; below it the run with a record of gradient zero, which is another record.
+    """
+
+    description = "what is proven of a run where any record may be replaced by any other"
+
+    def __init__(self, run: DPSGD) -> None:
+        noise, rate, steps = run.noise_multiplier, run.sampling_rate, run.steps
+        self._below = Releases([run])
+        self._above = Releases(SampledRun(noise, rate, steps, "fixed", "replace"))  # type: ignore[arg-type]
+        if rate == 1.0:  # one record moves by two clipping norms
+            self._below = self._above = Releases([replace(run, noise_multiplier=0.5 * noise)])
+
+    def success(self, log_prior_success: float) -> Enclosure:
+        """Enclose the logarithm of the largest success at the logarithm of a prior success."""
+        return self._between("success", log_prior_success)
+
+    def delta(self, epsilon: float) -> Enclosure:
+        """Enclose the smallest delta at an epsilon."""
+        return self._between("delta", epsilon)
+
+    def epsilon(self, delta: float) -> Enclosure:
+        """Enclose the smallest epsilon at a delta."""
+        return self._between("epsilon", delta)
+
+    def _between(self, what: str, value: float) -> Enclosure:
+        low, high = (getattr(one, what)(value) for one in (self._below, self._above))
+        return Enclosure(min(low.lower, high.upper), high.upper)
 
 
 def _otherwise_sampled(run: TrainingRun) -> TrainingRun:
     """Return a run whose batches are no Poisson samples: what its trade-off curve says."""
-    least = LEAST_SAMPLED_NOISE * run.sensitivity
-    sigma = number("noise_multiplier", run.noise_multiplier, least, MOST_NOISE)
+    sigma = _check_composed(run)
     found = run.releases
     assert isinstance(found, SampledRun)
     length = f"{run.steps:,} steps"
@@ -499,7 +646,7 @@ def _otherwise_sampled(run: TrainingRun) -> TrainingRun:
     return replace(
         run,
         mechanism="guarantee",
-        notes=(found.assumption, *run.notes),
+        notes=(found.assumption.partition(" The neighbouring")[0], *run.notes),
         guarantee=Releases(found, words),
     )
 
@@ -592,6 +739,8 @@ def phased_run(phases: Iterable[tuple[float, float, int]], **settings: Any) -> T
     sampler = settings.get("sampler", "poisson")
     if one is None and sampler != "poisson":
         raise SettingError("sampler", sampler, "'poisson' for several phases")
+    if one is None and settings.get("adjacency") == "replace":
+        raise SettingError("adjacency", "replace", "add-remove or zero-out for several phases")
     notes = remarks(settings.pop("notes", ()))
     if len(known) > 1:
         notes = (f"{len(known):,} phases: {describe_phases(known)}.", *notes)
@@ -700,7 +849,8 @@ class Record:
 
     Of a sample ``data_norm`` is the smallest norm, whose record is the easiest to reconstruct,
     ``norms`` are the smallest, median and largest, and ``contrast`` is the largest. Without a
-    contrast correlations are reported at contrast one, which bounds them for every record.
+    contrast correlations are reported at contrast one, which bounds them for every record. Of a
+    ``picture`` the report says how it would look, of others how far their values are off.
     """
 
     dimension: int | None = None
@@ -708,6 +858,7 @@ class Record:
     data_norm: float | None = None
     contrast: float | None = None
     norms: tuple[float, float, float] | None = None
+    picture: bool = False
 
 
 def record(
@@ -717,6 +868,7 @@ def record(
     data_norm: float | None = None,
     contrast: float | None = None,
     sample: ArrayLike | None = None,
+    picture: bool = False,
 ) -> Record:
     """Describe the records; entries that need a property left out are not applicable.
 
@@ -733,6 +885,8 @@ def record(
     sample : array_like, shape (n, ...), optional
         Records of the training set, from which dimension, norms and contrast are computed. No
         record may be zero.
+    picture : bool
+        Whether a record is a picture.
 
     Returns
     -------
@@ -753,8 +907,10 @@ def record(
     span = None if data_range is None else number("data_range", data_range, 1e-9, 1e12)
     norm = None if data_norm is None else number("data_norm", data_norm, 1e-9, 1e12)
     share = None if contrast is None else number("contrast", contrast, 0, 1)
+    if not isinstance(picture, bool):
+        raise SettingError("picture", picture, "true or false")
     if sample is None:
-        return Record(n, span, norm, share)
+        return Record(n, span, norm, share, picture=picture)
     if norm is not None:
         raise SettingError("data_norm", data_norm, "left out where a sample is given")
     rows = _sample(sample)
@@ -764,6 +920,9 @@ def record(
     if span is not None and spread > span * (1.0 + 1e-6):
         raise SettingError("data_range", data_range, f"at least that of the sample, {spread:g}")
     lengths = np.linalg.norm(rows, axis=1)
+    if lengths.min() < 1e-9:
+        where = int(lengths.argmin())
+        raise SettingError("sample", lengths[where], f"of no norm zero; that of record {where} is")
     norms = tuple(
         number("sample", float(v), 1e-9, 1e12)
         for v in (lengths.min(), np.median(lengths), lengths.max())
@@ -771,7 +930,8 @@ def record(
     if share is None:
         # a constant record has no correlation
         share = max((contrast_of(r) for r in rows if np.ptp(r) > 0), default=0.0)
-    return Record(int(rows.shape[1]), span, norms[0], share, (norms[0], norms[1], norms[2]))
+    three = (norms[0], norms[1], norms[2])
+    return Record(int(rows.shape[1]), span, norms[0], share, three, picture)
 
 
 def _sample(sample: ArrayLike) -> np.ndarray:

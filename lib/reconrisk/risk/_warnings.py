@@ -10,22 +10,25 @@ from reconrisk._types import DPSGD
 from reconrisk.privacy._releases import STEEPEST
 from reconrisk.risk._correlated import CorrelatedRun
 from reconrisk.risk._numbers import number
-from reconrisk.risk._settings import TrainingRun
+from reconrisk.risk._settings import Record, TrainingRun
 
 __all__ = ["dataset_size", "warnings_of"]
 
 #: how far below one the expected number of records of a batch is taken for a mistake
 _WHOLE = 1.0 - 1e-9
+#: root mean square of a record's values over their range below which units are doubted
+_LEAST_VALUE = 0.01
 #: passes over the data up to which their cost as full-batch steps is worth a sentence
 _MOST_PASSES = 1e6
 
 
-def warnings_of(run: TrainingRun) -> tuple[str, ...]:
-    """Return the warnings on a run: its delta, its sampling rate, its sampler.
+def warnings_of(run: TrainingRun, record: Record | None = None) -> tuple[str, ...]:
+    """Return the warnings on a run and its records: delta, sampling rate, sampler, range and norm.
 
     Parameters
     ----------
     run : TrainingRun
+    record : Record, optional
 
     Returns
     -------
@@ -56,7 +59,24 @@ def warnings_of(run: TrainingRun) -> tuple[str, ...]:
                 "numerically: epsilon lies between that of one step and that of the full batch, "
                 "which are far apart."
             )
+    if record is not None:
+        found += _on_range(record)
     return tuple(found)
+
+
+def _on_range(record: Record) -> list[str]:
+    """Return a warning where range and norm are in different units, as of bytes and of shares."""
+    n, span, norm = record.dimension, record.data_range, record.data_norm
+    if n is None or span is None or norm is None:
+        return []
+    typical = norm / math.sqrt(n) / span
+    if _LEAST_VALUE <= typical <= 1.0:
+        return []
+    return [
+        f"A record of norm {norm:g} has values of {typical * span:.2g} (root mean square), and "
+        f"their range is given as {span:g}: are both in the same units? Errors are compared with "
+        "the range."
+    ]
 
 
 def dataset_size(run: TrainingRun) -> int | None:
@@ -79,28 +99,40 @@ def _on_sampling(run: TrainingRun) -> str:
     if not run.gaussian:
         return text + "."
     # given the order, which is independent of the data, a record takes part in one step an epoch
-    whole = [
-        replace(
-            phase,
-            noise_multiplier=float(phase.noise_multiplier) / run.group_size,
-            sampling_rate=1.0,
-            steps=_epochs(phase, run.epochs),
-        )
-        for phase in run.each_phase
-    ]
+    whole = _passes(run)
     epochs = sum(int(phase.steps) for phase in whole)
     if epochs > _MOST_PASSES:
         return text + "."
     most = privacy.epsilon(whole, run.delta).upper
-    begun = " and every phase begins a new one" if run.phases else ""
+    begun = ", phases of one sampling rate follow each other as listed" if run.phases else ""
     return (
         f"{text}. If each record takes part exactly once an epoch{begun}, epsilon is at most "
         f"{number(most, 'up')}, the cost of {epochs:,} full-batch "
-        f"step{'s' if epochs > 1 else ''}."
+        f"step{'s' if epochs > 1 else ''} (adjacency zero-out)."
     )
 
 
-def _epochs(phase: DPSGD, given: float | None) -> int:
-    """Return the steps of a phase that take a record, if each epoch has one."""
-    passes = int(phase.steps) * float(phase.sampling_rate) * (1.0 - 1e-9)
-    return max(1, math.ceil(passes if given is None else given))
+def _passes(run: TrainingRun) -> list[DPSGD]:
+    """Return a full-batch step for every epoch, with the least noise that the epoch has.
+
+    Another sampling rate begins a new epoch.
+    """
+    found: list[DPSGD] = []
+    rate = done = noise = 0.0
+    for phase in run.each_phase:
+        noise, q = float(phase.noise_multiplier) / run.group_size, float(phase.sampling_rate)
+        if q != rate:
+            rate, done = q, 0.0
+        given = run.epochs if not run.phases else None
+        passes = int(phase.steps) * q if given is None else given
+        begun = math.ceil(done * (1.0 - 1e-9))
+        if done < begun * (1.0 - 1e-9) and found:  # the epoch goes on
+            last = found[-1]
+            if noise < float(last.noise_multiplier):
+                found[-1:] = [replace(last, steps=last.steps - 1)] if last.steps > 1 else []
+                found.append(DPSGD(noise))
+        done += passes
+        more = math.ceil(done * (1.0 - 1e-9)) - begun
+        if more > 0:
+            found.append(DPSGD(noise, 1.0, more))
+    return found or [DPSGD(noise)]
