@@ -262,7 +262,11 @@ SAID = (
     (DEFENCES, "smaller beside dropped entries in {} of {} pairs", pruning_beside_dropping),
     (DEFENCES, "the error is {} before training and {}, {} and {}", attacked_after_training),
     ("notebooks/beyond/13_right_notion.py", "is a third to two thirds lower", secrets),
-    ("book/index.md", "errs by {} times as much as the mean of other digits", beside_the_mean_image),
+    (
+        "book/index.md",
+        "errs by {} times as much as the mean of other digits",
+        beside_the_mean_image,
+    ),
     ("book/tour.md", "errs by {} times as much as the mean of other images", beside_the_mean_image),
     (
         "book/index.md",
