@@ -201,6 +201,15 @@ def test_decoding_is_successive_cancellation():
         assert attacks.polar_decode(code, received).tolist() == plain
 
 
+@pytest.mark.parametrize("energy", [1.0, 4.0, 10.0])
+def test_the_bound_on_one_uncoded_bit_is_above_its_error_and_near_it(energy):
+    code = attacks.polar_code(energy, bits=1, length=1, failure=0.5, most_values=1)
+    assert code is not None
+    exact = stats.norm.sf(math.sqrt(energy))
+    assert exact < code.error_bound < 6 * exact
+    assert code.error_bound == pytest.approx(math.exp(-energy / 2) / 2)
+
+
 def test_blocks_fail_no_more_often_than_the_bound_says():
     code = attacks.polar_code(energy=70.0, bits=20, length=128, failure=0.05)
     assert code is not None and code.blocks == 1 and 0.01 < code.error_bound <= 0.05

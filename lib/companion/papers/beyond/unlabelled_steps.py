@@ -1,7 +1,7 @@
 """Steps without labels: copies matched by clustering, and the noise at which that fails.
 
-The noise at which principal components vanish limits clustering of the releases as they are. Whoever
-knows that photographs are smooth filters them first, and gets further.
+The noise at which principal components vanish limits clustering of the releases as they are.
+Whoever knows that photographs are smooth filters them first, and gets further.
 """
 
 from collections.abc import Iterator
