@@ -65,7 +65,7 @@ print("its rows are the record:", np.array_equal(gradient[123], record))
 #
 # DP-SGD does not release this gradient. It scales it down until its length is at most $C$ (here 1), and adds Gaussian
 # noise of standard deviation $\sigma C$ to every entry: $\sigma$ is the **noise multiplier**. The
-# attacker sees the sum, and knows $\sigma$, $C$ and by what factor the gradient was scaled.
+# attacker sees the sum, and knows $\sigma$, $C$ and, in paper A, by what factor the gradient was scaled.
 
 # %%
 sigma, rng = 0.05, np.random.default_rng(1)
@@ -138,9 +138,9 @@ for multiplier in (0.05, 0.2, 0.5, 1.0):
 # attacker make up instead?
 #
 # Two things to notice. The list *without* the record does worse than the filter at small noise: it can return only digits it has.
-# And the dashed line in the last panel lies above paper C's bound: paper A's attacker is told by
-# what factor the gradient was clipped. That gives away the record's length, and a length tells records apart.
-# DP-SGD does not release this factor, so no guarantee of DP-SGD covers an attacker who has it.
+# And the dashed line in the last panel is flat: whoever is told by what factor the gradient was clipped knows the record's
+# length, and no two of these digits are equally long. The noise does not matter to that attacker, who need not look at the release.
+# DP-SGD does not release this factor. So from the third row on the attackers have the release alone, for which paper C's bound holds.
 
 # %% tags=["exhibit:beyond/priors"]
 from companion.papers.beyond import priors

@@ -114,7 +114,8 @@ study.judge(exact_batches, tables)
 # unbiased attacker can have who knows $D$.
 #
 # **What is assumed.** The layer has biases, of which the gradient is seen, and inputs go into it directly; behind other layers the attack returns features. With
-# zero biases the forward pass cannot see how bright a record is. At few units per record a wrong batch can pass by chance.
+# zero biases the forward pass cannot see how bright a record is, which matters where weights and biases were clipped separately: the attack returns such a batch, and
+# does not certify it. At few units per record a wrong batch can pass by chance.
 
 # %% [markdown]
 # ## Try it

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from scipy import integrate, stats
+from scipy import fft, integrate, optimize, stats
 
 from reconrisk import DPSGD, attacks
 from reconrisk.attacks import polar_codes as polar
@@ -201,6 +201,15 @@ def test_decoding_is_successive_cancellation():
         assert attacks.polar_decode(code, received).tolist() == plain
 
 
+@pytest.mark.parametrize("energy", [1.0, 4.0, 10.0])
+def test_the_bound_on_one_uncoded_bit_is_above_its_error_and_near_it(energy):
+    code = attacks.polar_code(energy, bits=1, length=1, failure=0.5, most_values=1)
+    assert code is not None
+    exact = stats.norm.sf(math.sqrt(energy))
+    assert exact < code.error_bound < 6 * exact
+    assert code.error_bound == pytest.approx(math.exp(-energy / 2) / 2)
+
+
 def test_blocks_fail_no_more_often_than_the_bound_says():
     code = attacks.polar_code(energy=70.0, bits=20, length=128, failure=0.05)
     assert code is not None and code.blocks == 1 and 0.01 < code.error_bound <= 0.05
@@ -312,6 +321,45 @@ def test_without_noise_the_transform_copies_and_with_noise_it_beats_plain_bits()
     error = ((rough - record) ** 2).mean()
     assert error < 0.1 * ((flat - record.reshape(1, -1)) ** 2).mean()
     assert error < 0.1 * ((pictures[0] - pictures[1:].mean(axis=0)) ** 2).mean()
+
+
+def test_linear_energies_leave_the_least_error():
+    variances, energy = np.array([4.0, 1.0, 0.5, 1e-4]), 3.0
+    found = optimize.minimize(
+        lambda p: (variances / (1 + p)).sum(),
+        np.full(4, energy / 4),
+        bounds=[(0, energy)] * 4,
+        constraints={"type": "eq", "fun": lambda p: p.sum() - energy},
+    )
+    energies = attacks.linear_energies(variances, energy)
+    np.testing.assert_allclose(energies, found.x, atol=1e-3)
+    assert energies.sum() == pytest.approx(energy)
+    assert attacks.linear_energies([1.0, 1.0], 2.0).tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("sigma", [0.02, 0.1])
+def test_a_linear_layer_has_the_error_that_its_prior_expects(sigma):
+    rng, std = np.random.default_rng(0), 0.5 / (1 + np.hypot(*np.ogrid[:32, :32]))[..., None]
+    mean = np.zeros_like(std)
+    mean[0, 0] = 16  # a grey of one half
+    coefficients = mean + std * rng.standard_normal((32, *std.shape))
+    pictures = torch.as_tensor(fft.idctn(coefficients, axes=(1, 2, 3), norm="ortho"))
+    prior, run = attacks.TransformPrior(mean, std), DPSGD(sigma)
+    found = attacks.linear_transform_attack(pictures, run, _generator(), prior)
+    expected = (std**2 / (1 + attacks.linear_energies(std**2, 1 / sigma**2))).mean()
+    # pictures' energies differ from the prior's, which costs a few per cent
+    assert float((found - pictures).square().mean()) == pytest.approx(expected, rel=0.15)
+
+
+def test_with_the_same_prior_a_linear_layer_beats_bits_without_one():
+    pictures = _smooth(6, 16)
+    prior, record = attacks.transform_prior(pictures[1:]), torch.as_tensor(pictures[:1])
+    for run in (DPSGD(0.01), DPSGD(0.03)):
+        linear = attacks.linear_transform_attack(record, run, _generator(), prior)
+        bits = attacks.bits_attack(record.reshape(1, -1), run, _generator()).reshape(record.shape)
+        assert (linear - record).square().mean() < 0.2 * (bits - record).square().mean()
+    with pytest.raises(ValueError, match="pictures"):
+        attacks.linear_transform_attack(record[:, :8], DPSGD(1.0), _generator(), prior)
 
 
 def test_no_bit_leaves_the_mean_of_the_others():

@@ -67,6 +67,17 @@ def test_near_matches_lie_between_the_best_mixture_and_the_ball():
     assert alone == pytest.approx(bounds.rero_secrets(DPSGD(1 / mu), pi), rel=0.01)
 
 
+@pytest.mark.parametrize(("mu", "average", "together"), [(1.0, 0.967, 0.921), (0.25, 0.690, 0.638)])
+def test_the_average_over_an_earlier_release_is_above_the_bound_on_both(mu, average, together):
+    """Opposite gradients: the bound on both releases is attained, and the average is not below."""
+    edges = np.r_[-np.inf, np.linspace(-8, 8, 401), np.inf]
+    joint = 0.5 * np.stack([np.diff(sc.ndtr(edges - sign * mu)) for sign in (1, -1)], axis=1)
+    assert bounds.rero_given(DPSGD(1 / mu), joint / joint.sum()) == pytest.approx(average, abs=5e-4)
+    both = bounds.rero(DPSGD(1 / mu, steps=2), 0.5).upper
+    assert both == pytest.approx(together, abs=5e-4)
+    assert both == pytest.approx(sc.ndtr(math.sqrt(2) * mu), rel=1e-6)
+
+
 @settings(max_examples=30, deadline=None)
 @given(
     weights=st.lists(st.floats(0.001, 1.0), min_size=2, max_size=8),

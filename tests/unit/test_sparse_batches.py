@@ -177,12 +177,23 @@ def test_clipping_weights_and_biases_separately_is_noticed():
     # up to its length every record is right
     unit, units = (r / r.norm(dim=1, keepdim=True) for r in (records, wrong.inputs))
     assert distance(unit, units) < 1e-9
-    # without biases nothing tells the scale
+    # without biases nothing tells the scale, and there is no certificate
     without = torch.zeros_like(biases)
     signals = torch.where(weights @ records.T > 0, torch.randn_like(signals), 0.0)
     g = (signals / weight_lengths) @ records, (signals / bias_lengths).sum(dim=1)
     blind = attacks.sparse_batch_attack(*g, weights, without, **settings)
-    assert blind.certified and distance(records, blind.inputs) > 1
+    assert blind.agreement == 1 and distance(records, blind.inputs) > 1
+    assert not blind.certified and "how bright" in blind.reason
+
+
+@pytest.mark.parametrize(("noise_std", "missing"), [(0.0, 0.05), (1e-6, 0.4)])
+def test_units_that_are_on_but_not_in_the_gradient_refuse_the_certificate(noise_std, missing):
+    """Every unit of the gradient is on: the certificate needs the other direction as well."""
+    records, weights, biases, signals = batch(4)
+    signals = signals * (torch.rand(signals.shape, generator=generator()) > missing)
+    found = attack(records, weights, biases, signals, noise_std=noise_std, trials=256)
+    assert found.found == 4 and 0.6 < found.agreement < 0.99
+    assert not found.certified and "forward pass" in found.reason
 
 
 @pytest.mark.parametrize("search", SEARCHES)

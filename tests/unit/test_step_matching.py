@@ -67,6 +67,23 @@ def test_the_limit_is_where_the_largest_eigenvalue_leaves_the_noise():
     assert overlap[1.4] < 0.05
 
 
+@pytest.mark.parametrize("above", [1.25, 1.6])
+def test_the_leading_component_stands_out_as_theory_says(above):
+    """Two opposite records: the squared cosine of the component with the signs, by the limit."""
+    steps, values, rng = 400, 2000, np.random.default_rng(0)
+    squares = []
+    for _ in range(8):
+        record, signs = rng.standard_normal(values), rng.choice([-1.0, 1.0], steps)
+        noise = attacks.matching_limit(np.stack([record, -record]), steps) / above
+        seen = np.outer(signs, record) + noise * rng.standard_normal((steps, values))
+        leading = np.linalg.eigh((seen - seen.mean(axis=0)) @ (seen - seen.mean(axis=0)).T)[1][
+            :, -1
+        ]
+        squares.append((leading @ signs) ** 2 / steps)
+    expected = (1 - above**-4) / (1 + math.sqrt(steps / values) / above**2)
+    assert np.mean(squares) == pytest.approx(expected, abs=0.08)
+
+
 def test_the_limit_grows_with_the_fourth_root_of_steps():
     low, high = (attacks.matching_limit(RECORDS, steps) for steps in (100, 1600))
     assert high / low == pytest.approx(2, rel=1e-12)

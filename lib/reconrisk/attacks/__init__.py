@@ -171,6 +171,8 @@ if TYPE_CHECKING:
         TransformPrior,
         allocate_bits,
         laplace_cells,
+        linear_energies,
+        linear_transform_attack,
         transform_attack,
         transform_prior,
     )
@@ -270,6 +272,8 @@ __all__ = [
     "likelihood_score",
     "linearised_information",
     "linearised_variance",
+    "linear_energies",
+    "linear_transform_attack",
     "list_posterior",
     "match_gradients",
     "match_steps",

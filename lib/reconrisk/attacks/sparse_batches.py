@@ -21,6 +21,9 @@ the records' span separates zeros from others, as the layer's own units do: diff
 can have more zeros than records. With two classes and one hidden layer they do, and only sampling
 finds the records. And the result carries a certificate: the rebuilt batch must
 switch on, in a forward pass, exactly the units that its gradient says; otherwise none is returned.
+Zeros fix a record's direction, and biases its brightness. If the units of a record twice or half as
+bright agree as well, as they do with zero biases, the batch is returned without a certificate:
+whoever clips weights and biases separately has changed how bright its records are.
 """
 
 from __future__ import annotations
@@ -58,6 +61,8 @@ _WIDTH = 3.0
 _SAME = (1e-8, 0.02)
 #: share of right units that is asked for under noise
 _NOISY_AGREEMENT = 0.9
+#: a record that is brighter or darker by this factor must agree with fewer units
+_BRIGHTER = 2.0
 
 
 @dataclass(frozen=True)
@@ -67,7 +72,7 @@ class SparseBatch:
     Attributes
     ----------
     inputs : Tensor of float64, shape (b, N), or None
-        The records in arbitrary order; None unless they passed the certificate.
+        The records in arbitrary order; None unless the forward pass agrees with the zeros.
     signals : Tensor of float64, shape (m, b), or None
         The derivatives of the loss in the layer's outputs, a column for every record.
     rank : int
@@ -85,7 +90,7 @@ class SparseBatch:
         Share of records and units at which the forward pass agrees with the zeros, in [0, 1]; 0 if
         there were too few candidates.
     reason : str
-        Why there is no batch; empty if there is one.
+        Why there is no batch, or no certificate; empty if there is one.
     """
 
     inputs: torch.Tensor | None
@@ -100,8 +105,8 @@ class SparseBatch:
 
     @property
     def certified(self) -> bool:
-        """Whether the batch passed the forward pass."""
-        return self.inputs is not None
+        """Whether the batch passed the forward pass, and a brighter or darker one would not."""
+        return self.inputs is not None and not self.reason
 
 
 def sparse_batch_attack(
@@ -120,7 +125,9 @@ def sparse_batch_attack(
 ) -> SparseBatch:
     """Reconstruct a batch from the gradient of a linear layer that is followed by ReLU.
 
-    Labels, loss and the other layers need not be known, and every record's gradient may be clipped.
+    Labels, loss and the other layers need not be known, and every record's gradient may be clipped
+    as a whole. Where weights and biases are clipped separately, records come back brighter or
+    darker; the certificate notices if the layer has biases, and is withheld if it has none.
 
     Parameters
     ----------
@@ -226,7 +233,9 @@ def sparse_batch_attack(
     if agreement < least_agreement:
         reason = f"the forward pass agrees with {agreement:.1%} of the zeros only"
         return SparseBatch(None, None, *found, reason)
-    return SparseBatch((coordinates @ space.basis)[:, :-1], signals, *found, "")
+    seen = bool(space.sees_brightness(pool.directions[chosen]).all())
+    reason = "" if seen else "the layer's biases do not tell how bright a record is"
+    return SparseBatch((coordinates @ space.basis)[:, :-1], signals, *found, reason)
 
 
 def _join_layer(
@@ -258,13 +267,15 @@ class _Space:
 
     ``columns`` (m, r), orthonormal columns times sqrt(m), span those of D; ``sizes`` (r,) are their
     singular values over sqrt(m), ``basis`` (r, N + 1) the records' span, ``scores`` (m, r) the
-    layer's outputs for the basis, ``half_spaces`` an orthonormal basis of their columns.
+    layer's outputs for the basis, ``half_spaces`` an orthonormal basis of their columns,
+    ``biases`` (m,) the layer's.
     """
 
     columns: torch.Tensor
     sizes: torch.Tensor
     basis: torch.Tensor
     scores: torch.Tensor
+    biases: torch.Tensor
     half_spaces: torch.Tensor
     noise_std: float
 
@@ -278,9 +289,8 @@ class _Space:
         scores = layer @ right[:rank].T
         half_spaces = torch.linalg.qr(scores).Q
         root = math.sqrt(m)
-        return cls(
-            root * left[:, :rank], sizes[:rank] / root, right[:rank], scores, half_spaces, noise_std
-        )
+        span = root * left[:, :rank], sizes[:rank] / root, right[:rank]
+        return cls(*span, scores, layer[:, -1], half_spaces, noise_std)
 
     @property
     def rank(self) -> int:
@@ -342,11 +352,24 @@ class _Space:
         scale = torch.where(last == 0, torch.ones_like(last), last)
         return rows / scale, self.columns @ (directions * scale).mT
 
+    def agreements(self, directions: torch.Tensor, brightness: float = 1.0) -> torch.Tensor:
+        """Shares of units at which a record's forward pass and zeros agree, (..., r).
+
+        ``brightness`` multiplies the records, not what the biases add.
+        """
+        outputs = self.batch(directions)[0] @ self.scores.T
+        active = brightness * (outputs - self.biases) + self.biases > 0
+        nonzero = self.nonzero(directions.reshape(-1, self.rank)).view_as(active)
+        return (active == nonzero).double().mean(dim=-1)
+
     def agreement(self, directions: torch.Tensor) -> torch.Tensor:
         """Share of records and units at which forward pass and zeros agree, (...)."""
-        active = self.batch(directions)[0] @ self.scores.T > 0
-        nonzero = self.nonzero(directions.reshape(-1, self.rank)).view_as(active)
-        return (active == nonzero).double().mean(dim=(-2, -1))
+        return self.agreements(directions).mean(dim=-1)
+
+    def sees_brightness(self, directions: torch.Tensor) -> torch.Tensor:
+        """Whether each record agrees less once it is brighter or darker, (r,)."""
+        others = [self.agreements(directions, factor) for factor in (1 / _BRIGHTER, _BRIGHTER)]
+        return self.agreements(directions) > torch.maximum(*others)
 
 
 def _products(rows: torch.Tensor) -> torch.Tensor:

@@ -3,7 +3,8 @@
 An attacker who meets a record in several steps can average its copies, if it can tell which steps
 drew it. *From Mean to Extreme*, Section 4.3, assumes that it can and leaves the strategy open.
 :func:`match_steps` is one: the releases' leading principal components, and k-means on them.
-:func:`matching_limit` is the noise from which on those components show nothing.
+:func:`matching_limit` is the noise from which on those components show nothing. It limits this
+method alone: who knows more of the records, for instance that they are smooth, filters first.
 """
 
 from __future__ import annotations

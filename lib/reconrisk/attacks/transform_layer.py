@@ -4,7 +4,8 @@ Most bits of a photograph's pixels follow from the others. A server that knows w
 lets the network compute the cosine transform of the image, which is one fixed linear layer, and
 spends the bits that the noise lets through (:mod:`~reconrisk.attacks.bit_layer`) on the
 coefficients that vary most *over other images*. This is a prior: means and variances, estimated
-from images other than the record.
+from images other than the record. :func:`linear_transform_attack` has the same prior and sends no
+bits: what of the gain is the code's, and what the prior's, is the difference of the two.
 """
 
 from __future__ import annotations
@@ -20,13 +21,17 @@ from scipy import fft
 
 from reconrisk import arguments
 from reconrisk._types import DPSGD
-from reconrisk.attacks.bit_layer import send_coded
+from reconrisk.attacks.bit_layer import BitLayer, send_coded
 from reconrisk.attacks.polar_codes import PolarCode, polar_code
+from reconrisk.models import sum_of_outputs
+from reconrisk.training import single_record_steps
 
 __all__ = [
     "TransformPrior",
     "allocate_bits",
     "laplace_cells",
+    "linear_energies",
+    "linear_transform_attack",
     "transform_attack",
     "transform_prior",
 ]
@@ -228,11 +233,7 @@ def transform_attack(
     ValueError
         If the prior's shape is not that of the pictures.
     """
-    if pictures.ndim != 4 or pictures.shape[1:] != prior.std.shape:
-        raise ValueError(
-            f"pictures must have shape (examples, {', '.join(map(str, prior.std.shape))}); "
-            f"got {tuple(pictures.shape)}"
-        )
+    _check_pictures(pictures, prior)
     most = MOST_BITS * prior.std.size
     code = polar_code(1 / run.noise_multiplier**2, most, length=length, failure=failure)
     shares = allocate_bits(prior.std, 0 if code is None else min(most, code.bits)).ravel()
@@ -251,22 +252,126 @@ def transform_attack(
     return torch.as_tensor(rebuilt).to(pictures), code
 
 
-def _coefficient_bits(
-    prior: TransformPrior, shares: np.ndarray, like: torch.Tensor
+def linear_energies(variances: ArrayLike, energy: float) -> np.ndarray:
+    """Return the energies of coefficients that leave a linear layer the least error.
+
+    A coefficient of variance v with energy P, in units of the noise's variance, is left with the
+    error ``v / (1 + P)``. The sum is least at ``P = max(sqrt(v / mu) - 1, 0)``.
+
+    Parameters
+    ----------
+    variances : array_like
+        Of the coefficients, > 0.
+    energy : float
+        Sum of all energies, > 0.
+
+    Returns
+    -------
+    ndarray
+        Of the shape of ``variances``.
+
+    Examples
+    --------
+    >>> from reconrisk import attacks
+    >>> attacks.linear_energies([4.0, 1.0, 0.01], energy=4.0).tolist()
+    [3.0, 1.0, 0.0]
+    """
+    root = np.sqrt(arguments.real("variances", variances, 0, np.inf, low_open=True, high_open=True))
+    energy = float(arguments.real("energy", energy, 0, low_open=True, high_open=True))
+    descending = -np.sort(-root, axis=None)
+    # the level if the first 1, 2, ... coefficients are sent, of which each must be above it
+    levels = np.cumsum(descending) / (energy + 1 + np.arange(descending.size))
+    return np.maximum(root / levels[np.flatnonzero(descending > levels)[-1]] - 1, 0.0)
+
+
+def linear_transform_attack(
+    pictures: torch.Tensor, run: DPSGD, generator: torch.Generator, prior: TransformPrior
+) -> torch.Tensor:
+    """Rebuild pictures from one DP-SGD step each through a linear layer that knows the prior.
+
+    The layer is fed the picture's transform coefficients, less their means and in amplitudes by
+    :func:`linear_energies`; the copy is the best linear estimate at the energies that the prior
+    expects. The clipping factor is not used.
+
+    Parameters
+    ----------
+    pictures : Tensor, shape (examples, height, width, channels)
+        Values in [0, 1].
+    run : DPSGD
+        ``noise_multiplier`` and ``max_grad_norm`` of the step.
+    generator : torch.Generator
+        Source of the noise, on the device of ``pictures``.
+    prior : TransformPrior
+        From other pictures of the same shape.
+
+    Returns
+    -------
+    Tensor, shape (examples, height, width, channels)
+        In [0, 1].
+
+    Raises
+    ------
+    ValueError
+        If the prior's shape is not that of the pictures.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from reconrisk import DPSGD, attacks
+    >>> pictures = torch.rand(3, 8, 8, 1, generator=torch.Generator().manual_seed(0))
+    >>> prior, generator = attacks.transform_prior(pictures[1:]), torch.Generator().manual_seed(1)
+    >>> found = attacks.linear_transform_attack(pictures[:1], DPSGD(1e-4), generator, prior)
+    >>> bool((found - pictures[:1]).abs().max() < 0.01)
+    True
+    """
+    _check_pictures(pictures, prior)
+    energies = linear_energies(prior.std**2, 1 / run.noise_multiplier**2)
+    standardised = _standardise(prior, pictures)
+    # far longer than the clipping norm, so that every gradient is clipped
+    longer = 1e3 * run.max_grad_norm * run.noise_multiplier
+    layer = BitLayer(
+        lambda picture: (1 + standardised(picture).flatten()) / 2,
+        torch.as_tensor(longer * np.sqrt(energies)).flatten().to(pictures),
+    )
+    gradient, _ = single_record_steps(layer, sum_of_outputs, pictures, run, generator)
+    seen = gradient["weight"][:, 0].double() / (run.noise_multiplier * run.max_grad_norm)
+    values = seen.cpu().numpy().reshape(len(pictures), *prior.std.shape)
+    values = prior.mean + prior.std * np.sqrt(energies) / (1 + energies) * values
+    rebuilt = fft.idctn(values, axes=(1, 2, 3), norm="ortho").clip(0, 1)
+    return torch.as_tensor(rebuilt).to(pictures)
+
+
+def _check_pictures(pictures: torch.Tensor, prior: TransformPrior) -> None:
+    if pictures.ndim != 4 or pictures.shape[1:] != prior.std.shape:
+        raise ValueError(
+            f"pictures must have shape (examples, {', '.join(map(str, prior.std.shape))}); "
+            f"got {tuple(pictures.shape)}"
+        )
+
+
+def _standardise(
+    prior: TransformPrior, like: torch.Tensor
 ) -> Callable[[torch.Tensor], torch.Tensor]:
-    """The network's fixed part: a linear layer for every axis, then threshold units."""
+    """The network's fixed part: a linear layer for every axis, in the prior's deviations."""
     transforms = [
         torch.as_tensor(fft.dct(np.eye(size), axis=0, norm="ortho")).to(like)
         for size in prior.std.shape
     ]
     mean, std = (torch.as_tensor(x).to(like) for x in (prior.mean, prior.std))
+    return lambda picture: (torch.einsum("hwc,ah,bw,dc->abd", picture, *transforms) - mean) / std
+
+
+def _coefficient_bits(
+    prior: TransformPrior, shares: np.ndarray, like: torch.Tensor
+) -> Callable[[torch.Tensor], torch.Tensor]:
+    """Threshold units behind the fixed part."""
+    standardised = _standardise(prior, like)
     planes = [
         (torch.as_tensor(np.flatnonzero(shares > j)).to(like.device)) for j in range(shares.max())
     ]
 
     def bits(picture: torch.Tensor) -> torch.Tensor:
-        coefficients = torch.einsum("hwc,ah,bw,dc->abd", picture, *transforms)
-        rest = _compress(((coefficients - mean) / std).flatten())
+        rest = _compress(standardised(picture).flatten())
         found = []
         for plane in planes:  # digits of the compressed value, the most significant first
             bit = (rest >= 0.5).to(rest.dtype)

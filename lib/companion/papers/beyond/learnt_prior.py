@@ -1,4 +1,7 @@
-"""A learnt prior: a small diffusion model on paper A's release, in and out of its distribution."""
+"""A learnt prior: a small diffusion model on paper A's release, in and out of its distribution.
+
+All attackers see paper A's copy, and not the clipping factor, which would give the record's norm.
+"""
 
 import base64
 import itertools
@@ -69,9 +72,9 @@ DIGITS, GARMENTS = "digits", "garments"
 PAIRS = ((LEARNT, SHRUNKEN), (LEARNT, WIENER), (LISTED, LEARNT), (DRAWN, LEARNT))
 #: noises at which learning must pay
 PAYS = (0.02, 0.2)
-#: times the estimate's error that a draw may have: two fifths more at least, and no more than the
-#: factor of two of an exact draw. Set after the recorded run, which was expected to give two and
-#: gave 1.6 to 1.7: twenty steps leave out some of the posterior's spread
+#: times the estimate's error that a draw in twenty steps may have: two fifths more at least, and no
+#: more than the factor of two of an exact draw. Set after the recorded run, which was expected to
+#: give two and gave 1.6 to 1.7: so few steps leave out some of the posterior's spread
 DRAWS = (1.4, 2.05)
 #: how much larger the denoiser's error, over the shrunken copy's, must be on garments than on
 #: digits, errors included; set after a trial with a denoiser of 300 batches
@@ -85,35 +88,16 @@ def _of(one: str, other: str, data: str = DIGITS) -> str:
     return f"data == '{data}' and one == '{one}' and other == '{other}'"
 
 
-FALSIFIERS = (
-    graded(
-        "errors of the denoiser {} larger on digits",
-        column("pairs", "ratio", lambda c, by: c * (1 + by), _of(LEARNT, WIENER)),
-        most=9,
-    ),
-    graded(
-        "a list whose error is {} of the denoiser's more",
-        column("pairs", "ratio", lambda c, by: c + by, _of(LISTED, LEARNT)),
-        "O-116",
-        most=1.5,
-        unit="",
-    ),
-    graded(
-        "draws that err {} less",
-        column("pairs", "ratio", lambda c, by: c * (1 - by), _of(DRAWN, LEARNT)),
-        "O-117",
-    ),
-    world(
-        "draws that are the estimate",
-        column("pairs", "ratio", lambda c: 1.0, _of(DRAWN, LEARNT)),
-        "O-117",
-    ),
-    graded(
-        "a prior that fits garments {} better",
-        column("pairs", "ratio", lambda c, by: c * (1 - by), _of(LEARNT, SHRUNKEN, GARMENTS)),
-        "O-118",
-    ),
-)
+ALTERED = {
+    "pairs": {
+        "ratio": (
+            at(_of(LEARNT, WIENER), "errors of the denoiser over the filter's"),
+            at(_of(LISTED, LEARNT), "errors of the list over the denoiser's"),
+            at(_of(DRAWN, LEARNT), "errors of draws over the denoiser's"),
+            at(_of(LEARNT, SHRUNKEN, GARMENTS), "errors of the denoiser on garments"),
+        )
+    }
+}
 
 
 @measurement
@@ -283,11 +267,12 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     yield check(
         "O-117",
         every(len(drawn), ratios_at_least(drawn, least), ratios_at_most(drawn, most)),
-        f"a draw of the diffusion model errs by {least:g} times the denoiser's mean squared error "
-        f"or more, and by less than {most:g} times, from sigma = {low:g} to {UP_TO:g}: an exact "
-        "draw from the posterior has twice",
+        f"a draw of the diffusion model in {tables.parameters.draw_steps} steps errs by {least:g} "
+        "times the denoiser's mean squared error or more, and by less than "
+        f"{most:g} times, from sigma = {low:g} to {UP_TO:g}: an exact draw from the posterior, in "
+        "many steps, has twice",
         ours=_listing(drawn),
-        tolerance="4 standard errors",
+        tolerance="4 standard errors; the range was set after the recorded run",
         stand_in=tables.stand_in,
         decided_by="more records",
     )
