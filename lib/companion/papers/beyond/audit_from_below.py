@@ -54,69 +54,32 @@ SOUND, TIGHT = 0.05, 0.035
 GAIN = 1.1
 AS_CLAIMED = "as claimed"
 HALF, FORGOTTEN, UNCLIPPED = "half of the noise", "noise forgotten", "clipping forgotten"
-FALSIFIERS = (
-    graded(
-        "certified values {} smaller",
-        column("one_run", "mu, certified", lambda c, by: c * (1 - by)),
-        "",
-    ),
-    graded(
-        "a success that is certified {} smaller",
-        column("many_runs", "success, certified", lambda c, by: c * (1 - by)),
-        "",
-    ),
-    graded(
-        "bounds that are wrong {} more often",
-        column("coverage", "wrong", lambda c, by: c * (1 + by)),
-        "O-100",
-    ),
-    world("bounds that are never wrong", column("coverage", "wrong", lambda c: 0 * c), "O-100"),
-    graded(
-        "one run that certifies {} less",
-        column("one_run", "mu, audited", lambda c, by: c * (1 - by)),
-        "O-101",
-    ),
-    graded(
-        "many runs that certify {} less success",
-        column("many_runs", "success, audited", lambda c, by: c * (1 - by)),
-        "O-101",
-    ),
-    world(
-        "breaks without effect",
-        column("broken", "p-value", lambda c: 0 * c + 1),
-        "O-102",
-    ),
-    world(
-        "a correct run refuted",
-        column("broken", "p-value", lambda c: 0 * c + 1e-6, f"run == '{AS_CLAIMED}'"),
-        "O-102",
-    ),
-    graded(
-        "a success of sampled runs that is certified {} smaller",
-        column("sampled", "success, certified", lambda c, by: c * (1 - by)),
-        "",
-    ),
-    world(
-        "a curve of sampled runs that adds nothing",
-        frame("sampled", lambda t: t.assign(**{"epsilon, audited": t["epsilon, any"]})),
-        "O-103",
-    ),
-    world(
-        "a curve that adds nothing",
-        frame("one_run", lambda t: t.assign(**{"epsilon, audited": t["epsilon, any"]})),
-        "O-103",
-    ),
-    graded(
-        "an epsilon that Opacus reports {} smaller",
-        column("opacus", "epsilon, reported", lambda c, by: c * (1 - by)),
-        "O-104",
-    ),
-    world(
-        "guesses about Opacus' runs that rule nothing out",
-        column("opacus", "mu, audited", lambda c: 0 * c),
-        "O-104",
-    ),
-)
+ALTERED = {
+    "one_run": {
+        "mu, certified": "certified values of mu",
+        "mu, audited": "values of mu from one run",
+        "epsilon, audited": at(f"game == '{PRESENCE}'", "epsilons from one run"),
+    },
+    "many_runs": {
+        "success, certified": "certified successes",
+        "success, audited": "successes from many runs",
+    },
+    "coverage": {"wrong": "shares of bounds that are wrong"},
+    "broken": {
+        "p-value": (
+            at(f"run == '{AS_CLAIMED}'", "p-values of correct runs"),
+            at(f"run != '{AS_CLAIMED}'", "p-values of broken runs"),
+        )
+    },
+    "sampled": {
+        "epsilon, audited": "epsilons from sampled runs",
+        "success, certified": "certified successes of sampled runs",
+    },
+    "opacus": {
+        "epsilon, reported": "epsilons that Opacus reports",
+        "mu, audited": "values of mu from runs of Opacus",
+    },
+}
 
 
 def drawn(count: int, game: str, generator: torch.Generator) -> Canaries:

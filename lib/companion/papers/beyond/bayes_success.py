@@ -37,63 +37,17 @@ SETTLES = ("O-018", "O-019", "O-020", "O-021")
 MARGIN = 0.025
 #: how far the best of random geometries may be above the simplex, its error included
 ABOVE = 0.01
-FALSIFIERS = (
-    graded(
-        "simulated attacks {} more successful",
-        column("simulated", "simulated", lambda c, by: c * (1 + by)),
-        *("", "O-018"),
-    ),
-    world(
-        "a success that does not depend on the cosine",
-        frame(
-            "simulated",
-            lambda t: t.assign(exact=t.groupby(["n", "signal"])["exact"].transform("mean")),
-        ),
-        *("", "O-018"),
-    ),
-    graded(
-        "random geometries {} better",
-        column("geometries", "success", lambda c, by: c * (1 + by)),
-        *("", "O-019"),
-    ),
-    graded(
-        "opposite gradients {} off the bound",
-        column("extremes", "opposite, off the bound by", lambda c, by: c + by),
-        *("", "O-019"),
-        unit="",
-    ),
-    world(
-        "the simplex attains the bound",
-        column("extremes", "simplex, at least below the bound by", lambda c: 0 * c),
-        *("", "O-019"),
-    ),
-    graded(
-        "three gradients in a plane {} off the simplex",
-        column("extremes", "plane, off 120 degrees by", lambda c, by: c + by),
-        *("", "O-019"),
-        unit="",
-    ),
-    graded(
-        "a gap at n = 4 that is {} smaller",
-        column("largest gaps", "orthogonal", lambda c, by: c * (1 - by), "n == 4"),
-        *("", "O-020"),
-    ),
-    graded(
-        "gaps {} larger",
-        column("largest gaps", "orthogonal", lambda c, by: c * (1 + by)),
-        *("", "O-020"),
-    ),
-    graded(
-        "orthogonal candidates {} less successful at the largest n",
-        column("by prior size", "orthogonal", lambda c, by: c * (1 - by), "n == 2048"),
-        "O-021",
-    ),
-    world(
-        "a gap that is the same at every n",
-        frame("by prior size", lambda t: t.assign(orthogonal=t["bound"] - 0.03)),
-        "O-021",
-    ),
-)
+ALTERED = {
+    "simulated": {"simulated": "successes of simulated attacks"},
+    "geometries": {"success": "successes of random geometries"},
+    "extremes": {
+        "opposite, off the bound by": "distances of opposite gradients from the bound",
+        "plane, off 120 degrees by": "distances of three gradients in a plane from the simplex",
+        "simplex, at least below the bound by": "distances of the simplex below the bound",
+    },
+    "largest gaps": {"orthogonal": ("gaps", at("n == 4", "gaps at n = 4"))},
+    "by prior size": {"orthogonal": at("n == 2048", "successes at the largest n")},
+}
 
 #: simulated: number of candidates and their common cosine
 _EQUICORRELATED = ((2, -1.0), (2, 0.0), (3, -0.5), (10, -1 / 9), (10, 0.0), (10, 0.5), (40, 0.0))

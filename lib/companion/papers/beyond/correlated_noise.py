@@ -36,85 +36,20 @@ CANDIDATES = 10
 MARGIN, CHANCE = 0.03, 0.04
 INDEPENDENT, TREE, ROOT, BANDED = "independent", "tree", "square root", "banded square root"
 SAMPLED = ", sampled"
-FALSIFIERS = (
-    graded(
-        "errors {} larger",
-        column("attack", "error, whole release", lambda c, by: c * (1 + by)),
-        *("", "O-084"),
-    ),
-    graded(
-        "errors {} smaller",
-        column("attack", "error, whole release", lambda c, by: c * (1 - by)),
-        *("", "O-084"),
-    ),
-    graded(
-        "an attack that succeeds less often, by {}",
-        column("attack", "success", lambda c, by: c - by),
-        *("", "O-084"),
-        most=0.5,
-    ),
-    graded(
-        "a test of sampled runs that succeeds more often, by {}",
-        column("sampled", "success", lambda c, by: c + by),
-        "",
-        most=0.5,
-        unit="",
-    ),
-    graded(
-        "a test of sampled runs that succeeds less often, by {}",
-        column("sampled", "success", lambda c, by: c - by),
-        "",
-        most=0.5,
-        unit="",
-    ),
-    world(
-        "a bound that is beaten",
-        column("success", "success", lambda c: 0.5 * c, "sampled == False"),
-        "",
-    ),
-    graded(
-        "published steps that err {} less",
-        column("attack", "error, one step", lambda c, by: c * (1 - by)),
-        "O-085",
-    ),
-    world(
-        "steps that say all",
-        frame("attack", lambda t: t.assign(**{"error, one step": t["error, whole release"]})),
-        "O-085",
-    ),
-    world(
-        "independent noise and the square root's exchanged",
-        frame("success", lambda t: _exchanged(t, INDEPENDENT, ROOT)),
-        "O-086",
-    ),
-    world(
-        "sampling without effect",
-        frame("success", lambda t: _unsampled(t)),
-        "O-086",
-    ),
-    graded(
-        "banded noise, sampled, that gives away {} more",
-        column(
-            "success",
-            "success",
-            lambda c, by: np.minimum(c * (1 + by), 1.0),
-            f"mechanism == '{BANDED}' and sampled",
-        ),
-        "O-086",
-    ),
-)
-
-
-def _exchanged(table: pd.DataFrame, one: str, other: str) -> pd.DataFrame:
-    """The table with two mechanisms' unsampled runs exchanged."""
-    names = table["mechanism"].replace({one: other, other: one})
-    return table.assign(mechanism=names.where(~table["sampled"], table["mechanism"]))
-
-
-def _unsampled(table: pd.DataFrame) -> pd.DataFrame:
-    plain = table[~table["sampled"]].set_index(["mechanism", "error"])["success"]
-    places = pd.MultiIndex.from_frame(table[["mechanism", "error"]])
-    return table.assign(success=plain.reindex(places).to_numpy())
+ALTERED = {
+    "attack": {
+        "error, whole release": "errors on whole releases",
+        "error, one step": "errors on one step",
+        "success": "successes of the attack",
+    },
+    "sampled": {"success": "successes of the test of sampled runs"},
+    "success": {
+        "success": (
+            at("not sampled", "bounds without sampling"),
+            at(f"mechanism == '{BANDED}' and sampled", "bounds of the banded root, sampled"),
+        )
+    },
+}
 
 
 def encoders(steps: int, bands: int) -> dict[str, np.ndarray]:

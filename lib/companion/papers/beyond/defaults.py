@@ -31,30 +31,18 @@ MODERATE, RARELY = 8.0, 1e-3
 #: settings documented with this epsilon, and the factor by which their risks differ at least
 SAME, FACTOR = 8.0, 1.3
 
-FALSIFIERS = (
-    graded(
-        "documented epsilons {} smaller",
-        column("settings", "documented epsilon", lambda c, by: c * (1 - by), "calibrated == False"),
-    ),
-    world(
-        "a success of 99% where now it is certain",
-        column("settings", "one of a million, from", lambda c: 0.99, "sigma <= 0.1"),
-        "O-066",
-    ),
-    graded(
-        "differences of the risk to the power 1 - {}",
-        column("settings", "one of ten, to", lambda c, by: c.max() * (c / c.max()) ** (1 - by)),
-        *("O-067",),
-        unit="",
-    ),
-    graded(
-        "successes of the settings at epsilon up to 8 multiplied by 1 + {}",
-        column("settings", "one of a million, to", lambda c, by: c * (1 + by)),
-        "O-068",
-        most=1e6,
-        unit="",
-    ),
-)
+ALTERED = {
+    "settings": {
+        "documented epsilon": at(
+            f"calibrated == False and `documented epsilon` != {SAME}", "documented epsilons"
+        ),
+        "one of ten, to": at(
+            f"`documented epsilon` == {SAME}", f"successes with ten at epsilon = {SAME:g}"
+        ),
+        "one of a million, from": at("sigma <= 0.1", "successes at the least noises, from below"),
+        "one of a million, to": "successes with a million, from above",
+    },
+}
 
 
 def _outwards(found: Enclosure) -> tuple[float, float]:

@@ -27,43 +27,10 @@ SETTLES = ("O-016",)
 #: factors by which the risk differs at equal epsilon, at every one and at the largest, and epsilon
 #: at equal risk
 RISKS, EPSILONS = (1.5, 2.5), (2.5, 4.0)
-FALSIFIERS = (
-    graded(
-        "a risk {} lower in the full batch",
-        column("equal epsilon", "excess", lambda c, by: c * (1 - by), "q == 1"),
-    ),
-    world(
-        "a risk that falls with the sampling rate",
-        frame("equal epsilon", lambda t: t.assign(excess=t["excess"] / t["q"])),
-    ),
-    graded(
-        "an epsilon {} higher in the full batch",
-        column("equal risk", "epsilon", lambda c, by: c * (1 + by), "q == 1"),
-    ),
-    world(
-        "equal risk at equal epsilon",
-        frame("equal epsilon", lambda t: t.assign(excess=t["excess"].mean())),
-        "O-016",
-    ),
-    graded(
-        "differences of the risk to the power 1 - {}",
-        frame("equal epsilon", lambda t, by: _more_equal(t, "epsilon", "excess", by)),
-        "O-016",
-        unit="",
-    ),
-    graded(
-        "differences of epsilon to the power 1 - {}",
-        frame("equal risk", lambda t, by: _more_equal(t, "gamma", "epsilon", by)),
-        "O-016",
-        unit="",
-    ),
-)
-
-
-def _more_equal(table: pd.DataFrame, group: str, name: str, by: float) -> pd.DataFrame:
-    """Values nearer to the largest of their group, on a logarithmic scale."""
-    most = table.groupby(group)[name].transform("max")
-    return table.assign(**{name: most * (table[name] / most) ** (1 - by)})
+ALTERED = {
+    "equal epsilon": {"excess": ("excess risks", at("q == 1", "excess risks of full batches"))},
+    "equal risk": {"epsilon": ("epsilons", at("q == 1", "epsilons of full batches"))},
+}
 
 
 @measurement

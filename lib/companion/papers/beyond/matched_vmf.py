@@ -23,34 +23,7 @@ PARAMETERS = {
 }
 SETTLES = ("O-057",)
 SHOWN = ("multiples",)
-_BOTH = ("", "O-057")
-FALSIFIERS = (
-    graded(
-        "multiples in the largest dimension {} larger",
-        column("all", "multiple", lambda c, by: c * (1 + by), "p == p.max()"),
-        *_BOTH,
-    ),
-    graded(
-        "multiples in the largest dimension {} smaller",
-        column("all", "multiple", lambda c, by: c * (1 - by), "p == p.max()"),
-        *_BOTH,
-    ),
-    world(
-        "one concentration matches by every notion",
-        frame("all", lambda t: t.assign(multiple=1.0)),
-        *_BOTH,
-    ),
-    world(
-        "the two kinds of notions exchanged",
-        frame("all", lambda t: t.assign(multiple=0.5 * t["multiple"] / t["limit"] ** 2)),
-        *_BOTH,
-    ),
-    world(
-        "deviations that do not vanish as p grows",
-        frame("all", lambda t: t.assign(multiple=t["limit"] * 1.02)),
-        *_BOTH,
-    ),
-)
+ALTERED = {"all": {"multiple": at("p == p.max()", "multiples in the largest dimension")}}
 
 #: what each notion compares the record's direction with
 _AGAINST = {

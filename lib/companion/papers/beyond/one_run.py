@@ -64,47 +64,24 @@ PARAMETERS = {
 }
 SETTLES = ("O-058",)
 SHOWN = ("five answers",)
-FALSIFIERS = (
-    world(
-        "attacks that beat their bounds",
-        column("rows", "measured", lambda c: 1.0, "question == 'success with 10 candidates'"),
-    ),
-    graded(
-        "attacks {} more successful",
-        column("rows", "measured", lambda c, by: c * (1 + by), "holds == 'at most'"),
-    ),
-    graded(
-        "bounds on success {} smaller",
-        column("rows", "bound", lambda c, by: c * (1 - by), "holds == 'at most'"),
-    ),
-    graded(
-        "exact values {} larger",
-        column("rows", "bound", lambda c, by: c * (1 + by), "holds == 'equal'"),
-    ),
-    graded(
-        "mean cosines {} larger than they were measured",
-        column("rows", "measured", lambda c, by: c * (1 + by), lambda t: _is_cosine(t)),
-    ),
-    graded(
-        "errors {} smaller than they were measured",
-        column("rows", "measured", lambda c, by: c * (1 - by), "holds == 'at least'"),
-    ),
-    world("a classifier that guesses", column("accuracy", "test accuracy", lambda c: 0.1)),
-    graded(
-        "values in the report {} larger",
-        column("report", "report", lambda c, by: c * (1 + by), "`report lower`.isna()"),
-        "O-058",
-    ),
-    graded(
-        "enclosures in the report {} higher",
-        column("report", "report lower", lambda c, by: c * (1 + by), "`report lower`.notna()"),
-        "O-058",
-    ),
-)
-
-
-def _is_cosine(rows: pd.DataFrame) -> pd.Series:
-    return rows["question"].str.startswith("mean cosine")
+ALTERED = {
+    "rows": {
+        "measured": (
+            at("holds == 'at most'", "successes of attacks"),
+            at("holds == 'at least'", "errors of attacks"),
+            at("holds == 'equal' and question.str.startswith('mean cosine')", "mean cosines"),
+        ),
+        "bound": (
+            at("holds == 'at most'", "bounds on success"),
+            at("holds == 'equal'", "exact values"),
+        ),
+    },
+    "accuracy": {"test accuracy": "test accuracies"},
+    "report": {
+        "report": at("`report lower`.isna()", "values in the report"),
+        "report lower": "lower ends in the report",
+    },
+}
 
 
 #: how near measured values must come to exact ones, and with how much error they may keep to a

@@ -45,53 +45,16 @@ LITTLE = 0.6
 _TOLERANCE = 2e-3
 
 
-def _of(*samplers: str) -> str:
-    return f"sampler in {list(samplers)}"
-
-
-FALSIFIERS = (
-    graded(
-        "an attack that succeeds less often, by {}",
-        column("attack", "success", lambda c, by: c - by),
-        *("", "O-090"),
-        most=0.5,
-    ),
-    graded(
-        "an attack that succeeds more often, by {}",
-        column("attack", "success", lambda c, by: np.minimum(c + by, 1.0)),
-        *("", "O-090"),
-        most=0.5,
-    ),
-    graded(
-        "shuffled epsilons {} smaller",
-        column("settings", "epsilon, from", lambda c, by: c * (1 - by), _of(SHUFFLED)),
-        *("O-091", "O-092"),
-    ),
-    graded(
-        "epsilons of random allocation {} larger",
-        column("settings", "epsilon, to", lambda c, by: c * (1 + by), _of(ALLOCATED)),
-        "O-093",
-    ),
-    world(
-        "random allocation and Poisson sampling exchanged",
-        frame("settings", lambda t: t.assign(sampler=_exchanged(t["sampler"]))),
-        "O-093",
-    ),
-    graded(
-        "epsilons of fixed sizes {} smaller",
-        column("settings", "epsilon, from", lambda c, by: c * (1 - by), _of(FIXED)),
-        *("O-094", "O-095"),
-    ),
-    graded(
-        "enclosures of random allocation {} wider",
-        column("settings", "epsilon, to", lambda c, by: c * (1 + by), _of(ALLOCATED)),
-        "O-095",
-    ),
-)
-
-
-def _exchanged(samplers: pd.Series) -> pd.Series:
-    return samplers.replace({POISSON: ALLOCATED, ALLOCATED: POISSON})
+ALTERED = {
+    "attack": {"success": "successes of the attack"},
+    "settings": {
+        "epsilon, from": (
+            at(f"sampler == '{SHUFFLED}'", "epsilons of shuffling, from below"),
+            at(f"sampler == '{FIXED}'", "epsilons of fixed sizes, from below"),
+        ),
+        "epsilon, to": at(f"sampler == '{ALLOCATED}'", "epsilons of random allocation, from above"),
+    },
+}
 
 
 def _outwards(found: Enclosure) -> tuple[float, float]:
