@@ -600,3 +600,12 @@ def test_stand_ins_are_counted_from_the_stored_results() -> None:
         assert f"* - {kind.what}\n" in text and f"{kind.why}\n  - {kind.lifted_by}\n  - 1\n" in text
     figure = f"Figure 4 ({registry.PAPERS['mean_to_extreme']})"
     assert f"* - {{ref}}`{figure} <exhibit-mean_to_extreme-fig4>`\n  - the whole\n" in text
+
+
+def test_what_had_to_be_chosen_is_named_below_the_parameters():
+    from companion.book.stage import _choices
+    from companion.study import find_exhibit
+
+    words = _choices(find_exhibit("mean_to_extreme/fig4"))
+    assert words.startswith("Chosen, not printed: noise") and words.count("\n") == 1
+    assert _choices(find_exhibit("mean_to_extreme/fig5")) == ""
