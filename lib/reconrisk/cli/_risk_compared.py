@@ -46,7 +46,8 @@ def side_by_side(
     reports: Sequence[Report], settings: Sequence[CliInputs]
 ) -> tuple[list[str], list[tuple[str, ...]]]:
     """Return column headings, and a row for each question that some report answers usefully."""
-    rows = []
+    named = (report.run.adjacency or "the guarantee's" for report in reports)
+    rows: list[tuple[str, ...]] = [("Adjacency", *named)]
     for judged in zip(*(report.judgements for report in reports), strict=True):
         rows.append((judged[0].question, *(capitalise(j.verdict) for j in judged)))
     keyed = [{e.key: e for e in report.entries} for report in reports]
