@@ -60,8 +60,9 @@ def epsilon(
     A record is added or removed; of a :class:`~reconrisk.privacy.SampledRun`, what its
     ``adjacency`` says, by default that a record's gradient is set to zero or back.
 
-    A closed form at sampling rate one (Balle and Wang 2018). Otherwise discretised privacy-loss
-    distributions, from above and from below, with bounds on all rounding errors.
+    A closed form at sampling rate one (Balle and Wang 2018), and for one step. Otherwise
+    discretised privacy-loss distributions, from above and from below, with bounds on all rounding
+    errors.
 
     Parameters
     ----------
@@ -94,8 +95,8 @@ def epsilon(
     is at most the larger of one per cent and 2e-3.
     Random allocations whose losses are spread too little for a lattice, as with a first hundredth
     of an epoch or a noise multiplier of 1e6, are enclosed by closed forms: [0.0005, 0.0043] for
-    1000 steps at sigma = 1, q = 1e-5, delta = 1e-5. Batches of fixed size and shuffled ones have the
-    width that is between attacks and proofs.
+    1000 steps at sigma = 1, q = 1e-5, delta = 1e-5. Batches of fixed size and shuffled ones have
+    the width that is between attacks and proofs.
     A list costs as much for each of its different phases; more than 48 are grouped, neighbours by
     their worst for the upper end and by their best for the lower: 20,000 different ones take
     two seconds, and epsilon is 2.85 to 2.94 where noise falls from 1.5 to 0.8.
@@ -132,7 +133,7 @@ def epsilon(
     if mechanism.sampling_rate < 1.0:
         arguments.real("delta", delta, 1e-100, 1, high_open=True)
         outer = _outer_epsilon(mechanism, float(delta))
-        if mechanism.inverse_noise > STEEPEST:
+        if mechanism.steps == 1 or mechanism.inverse_noise > STEEPEST:
             return outer
         lower, upper = epsilon_enclosure(mechanism, float(delta), float(tolerance))
         return Enclosure(max(lower, outer.lower), min(upper, outer.upper))
@@ -251,7 +252,7 @@ def delta(
     mechanism = mechanism_of(one)
     if mechanism.sampling_rate < 1.0:
         outer = _outer_delta(mechanism, float(epsilon))
-        if mechanism.inverse_noise > STEEPEST:
+        if mechanism.steps == 1 or mechanism.inverse_noise > STEEPEST:
             return outer
         lower, upper = delta_enclosure(mechanism, float(epsilon), float(tolerance))
         return Enclosure(max(lower, outer.lower), min(upper, outer.upper))
