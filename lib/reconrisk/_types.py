@@ -22,9 +22,10 @@ class DPSGD:
     Parameters
     ----------
     noise_multiplier : float
-        Standard deviation of the noise over the clipping norm, sigma > 0.
+        Standard deviation of the noise over the clipping norm, sigma: in [1e-100, 1e100], or
+        infinity.
     sampling_rate : float
-        Probability q in (0, 1] with which Poisson sampling puts a record into a batch.
+        Probability q in [1e-100, 1] with which Poisson sampling puts a record into a batch.
     steps : int
         Number of steps T >= 1.
     max_grad_norm : float
@@ -53,6 +54,10 @@ class DPSGD:
             arguments.single(name, getattr(self, name))
         arguments.real("noise_multiplier", self.noise_multiplier, 0, np.inf, low_open=True)
         arguments.real("sampling_rate", self.sampling_rate, 0, 1, low_open=True)
+        # beyond these, squares and quotients leave the range of floats
+        if self.noise_multiplier < np.inf:
+            arguments.real("noise_multiplier", self.noise_multiplier, 1e-100, 1e100)
+        arguments.real("sampling_rate", self.sampling_rate, 1e-100, 1)
         arguments.integer("steps", self.steps, 1)
         arguments.real("max_grad_norm", self.max_grad_norm, 0, np.inf, low_open=True)
 

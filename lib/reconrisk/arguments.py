@@ -15,6 +15,8 @@ from numpy.typing import ArrayLike
 __all__ = ["integer", "names_sampling_rate", "one_of", "real", "shown", "single"]
 
 Call = TypeVar("Call", bound=Callable[..., Any])
+#: beyond it whole numbers are no floats
+_LARGEST = int(np.finfo(float).max)
 #: what Opacus, dp-accounting and others call the sampling rate
 _OTHER_WORDS = frozenset(
     {"sample_rate", "sampling_probability", "sampling_prob", "subsampling_rate"}
@@ -57,10 +59,12 @@ def real(
     """
     if type(value) is float or type(value) is int:  # quickly: long schedules hold thousands
         enough = value > low if low_open else value >= low
-        if enough and (value < high if high_open else value <= high):
+        if enough and (value < high if high_open else value <= high) and abs(value) <= _LARGEST:
             return np.asarray(value, dtype=float)
     try:
         array = np.asarray(value, dtype=float)
+    except OverflowError:
+        raise ValueError(f"{name} must be in the range of floats; got a larger number") from None
     except (TypeError, ValueError):
         raise TypeError(
             f"{name} must be a real number or array of them; got {shown(value)}"

@@ -188,6 +188,15 @@ def test_one_step_at_small_rates(sigma, q, epsilon):
     assert low <= epsilon <= high <= 1.01 * epsilon
 
 
+@pytest.mark.parametrize("q", [1e-20, 1e-9, 1e-3, 0.5])
+@pytest.mark.parametrize("epsilon", [0.0, 3e-10, 0.5])
+def test_delta_of_one_step_has_a_closed_form(q, epsilon):
+    exact = float(one_step_delta(1.0, q, epsilon))
+    found = privacy.delta(DPSGD(1.0, q, 1), epsilon)
+    assert found.lower * (1 - 1e-14) <= exact <= found.upper * (1 + 1e-14)
+    assert found.width <= 1e-8 * found.upper + 1e-300
+
+
 def test_zero_of_the_spectrum_in_one_step():
     """The sum of no small losses has the spectrum one where that of one of them is zero, too."""
     exact = one_step_delta(5.0, 0.05, 0.5)

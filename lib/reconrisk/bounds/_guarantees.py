@@ -118,6 +118,18 @@ class _Corners:
         return best
 
 
+def _log_prior(value: float) -> float:
+    return float(arguments.real("log_prior_success", value, -np.inf, 0))
+
+
+def _epsilon(value: float) -> float:
+    return float(arguments.real("epsilon", value, 0, 500))
+
+
+def _delta(value: float) -> float:
+    return float(arguments.real("delta", value, 0, 1, high_open=True))
+
+
 def _around(value: float) -> Enclosure:
     """Enclose a value that is exact up to rounding."""
     slip = _SLACK * abs(value) + 1e-15
@@ -141,15 +153,15 @@ class _WithCorners:
 
     def success(self, log_prior_success: float) -> Enclosure:
         """Enclose the logarithm of the largest success at the logarithm of a prior success."""
-        return _around_log(self._corners.success(log_prior_success))
+        return _around_log(self._corners.success(_log_prior(log_prior_success)))
 
     def delta(self, epsilon: float) -> Enclosure:
         """Enclose the smallest delta at an epsilon."""
-        return _around_probability(self._corners.delta(epsilon))
+        return _around_probability(self._corners.delta(_epsilon(epsilon)))
 
     def epsilon(self, delta: float) -> Enclosure:
         """Enclose the smallest epsilon at a delta; ValueError if none is finite."""
-        return _around(self._corners.epsilon(delta))
+        return _around(self._corners.epsilon(_delta(delta)))
 
 
 class ApproximateDP(_WithCorners):
@@ -208,7 +220,7 @@ class ApproximateDP(_WithCorners):
         """Enclose the logarithm of the largest success at the logarithm of a prior success."""
         if self._sharp is None:
             return super().success(log_prior_success)
-        kappa = math.exp(log_prior_success)
+        kappa = math.exp(_log_prior(log_prior_success))
         if self._sharp > 30.0:
             rest = float(np.logaddexp(math.log1p(-kappa), log_prior_success + self._sharp))
         else:
@@ -294,15 +306,17 @@ class LossDistribution:
 
     def success(self, log_prior_success: float) -> Enclosure:
         """Enclose the logarithm of the largest success at the logarithm of a prior success."""
-        return _around_log(self._removed.success(log_prior_success))
+        return _around_log(self._removed.success(_log_prior(log_prior_success)))
 
     def delta(self, epsilon: float) -> Enclosure:
         """Enclose the smallest delta at an epsilon."""
-        return _around_probability(max(c.delta(epsilon) for c in (self._removed, self._added)))
+        return _around_probability(
+            max(c.delta(_epsilon(epsilon)) for c in (self._removed, self._added))
+        )
 
     def epsilon(self, delta: float) -> Enclosure:
         """Enclose the smallest epsilon at a delta; ValueError if none is finite."""
-        return _around(max(c.epsilon(delta) for c in (self._removed, self._added)))
+        return _around(max(c.epsilon(_delta(delta)) for c in (self._removed, self._added)))
 
 
 def _corners_of(pmf: Any) -> _Corners:
@@ -474,7 +488,7 @@ class RenyiDP:
 
     def success(self, log_prior_success: float) -> Enclosure:
         """Enclose the logarithm of the largest success at the logarithm of a prior success."""
-        if log_prior_success in (0.0, -math.inf):
+        if _log_prior(log_prior_success) in (0.0, -math.inf):
             return Enclosure(log_prior_success, log_prior_success)
         kappa = log_prior_success - _log_rest(log_prior_success)
         low, high = (
@@ -510,7 +524,7 @@ class RenyiDP:
 
     def delta(self, epsilon: float) -> Enclosure:
         """Enclose the smallest delta at an epsilon."""
-        logs = privacy.log_delta_from_renyi(self._a, self._d, epsilon)
+        logs = privacy.log_delta_from_renyi(self._a, self._d, _epsilon(epsilon))
         upper = math.exp(float(np.min(logs))) * (1.0 + _SLACK)
         lift = math.exp(epsilon)
         lower = _best(lambda k: math.exp(self.success(k).lower) - lift * math.exp(k))
@@ -565,7 +579,7 @@ class ZeroConcentratedDP(RenyiDP):
         The lower end is that of a coin that keeps the guarantee at every order: for rho from 1e-9
         to 5 within 3e-6 of the upper one.
         """
-        if log_prior_success in (0.0, -math.inf):
+        if _log_prior(log_prior_success) in (0.0, -math.inf):
             return Enclosure(log_prior_success, log_prior_success)
         kappa = log_prior_success - _log_rest(log_prior_success)
         # orders near those that decide, until more of them change nothing

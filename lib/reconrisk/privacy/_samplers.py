@@ -54,7 +54,7 @@ class SampledRun:
     noise_multiplier : float
         sigma, of the noise on the sum of a batch; >= 0.05.
     sampling_rate : float
-        Expected batch size over number of records, in (0, 1].
+        Expected batch size over number of records, in [1e-100, 1].
     steps : int
         T >= 1.
     sampler : str
@@ -104,7 +104,7 @@ class SampledRun:
 
     def __post_init__(self) -> None:
         arguments.real("noise_multiplier", self.noise_multiplier, LEAST_SAMPLED_NOISE, 1e6)
-        arguments.real("sampling_rate", self.sampling_rate, 0, 1, low_open=True)
+        arguments.real("sampling_rate", self.sampling_rate, 1e-100, 1)
         arguments.integer("steps", self.steps, 1)
         arguments.one_of("sampler", self.sampler, tuple(SAMPLERS))
         arguments.one_of("adjacency", self.adjacency, ADJACENCIES)

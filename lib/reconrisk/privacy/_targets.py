@@ -60,8 +60,9 @@ def epsilon(
     A record is added or removed; of a :class:`~reconrisk.privacy.SampledRun`, what its
     ``adjacency`` says, by default that a record's gradient is set to zero or back.
 
-    A closed form at sampling rate one (Balle and Wang 2018). Otherwise discretised privacy-loss
-    distributions, from above and from below, with bounds on all rounding errors.
+    A closed form at sampling rate one (Balle and Wang 2018), and for one step. Otherwise
+    discretised privacy-loss distributions, from above and from below, with bounds on all rounding
+    errors.
 
     Parameters
     ----------
@@ -132,7 +133,7 @@ def epsilon(
     if mechanism.sampling_rate < 1.0:
         arguments.real("delta", delta, 1e-100, 1, high_open=True)
         outer = _outer_epsilon(mechanism, float(delta))
-        if mechanism.inverse_noise > STEEPEST:
+        if mechanism.steps == 1 or mechanism.inverse_noise > STEEPEST:
             return outer
         lower, upper = epsilon_enclosure(mechanism, float(delta), float(tolerance))
         return Enclosure(max(lower, outer.lower), min(upper, outer.upper))
@@ -251,7 +252,7 @@ def delta(
     mechanism = mechanism_of(one)
     if mechanism.sampling_rate < 1.0:
         outer = _outer_delta(mechanism, float(epsilon))
-        if mechanism.inverse_noise > STEEPEST:
+        if mechanism.steps == 1 or mechanism.inverse_noise > STEEPEST:
             return outer
         lower, upper = delta_enclosure(mechanism, float(epsilon), float(tolerance))
         return Enclosure(max(lower, outer.lower), min(upper, outer.upper))
