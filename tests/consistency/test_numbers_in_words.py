@@ -200,6 +200,11 @@ def filtered_steps():
     return percent(*table.groupby("T")["share after a filter"].mean())
 
 
+def mean_of_the_label():
+    table = quick("beyond/prior_on_run", "pairs").query("one == 'mean of the label'")
+    return percent(table["ratio"].iloc[0])
+
+
 SAID = (
     (
         DEFENCES,
@@ -276,6 +281,11 @@ SAID = (
         "book/papers/beyond.md",
         "clustering matches {}% and {}% of 100 and 400 steps",
         filtered_steps,
+    ),
+    (
+        "book/papers/beyond_the_five.md",
+        "of the label leaves {}% of the mean image's error",
+        mean_of_the_label,
     ),
     ("book/tour.md", "errs by {} times as much as the mean of other images", beside_the_mean_image),
     (
