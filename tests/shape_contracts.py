@@ -21,7 +21,7 @@ BROADCASTING = {
     "bounds": """
         advantage bayes_capacity_gaussian bayes_capacity_vmf bayes_success bayes_success_two
         bayes_success_vmf_two cramer_rao_order direction_cosine_gaussian direction_cosine_vmf
-        direction_error_gaussian direction_error_scaled_vmf direction_error_vmf expected_mse
+        direction_error_gaussian direction_error_vmf expected_mse
         expected_mse_clipped expected_mse_james_stein expected_mse_known_norm expected_mse_sampled
         expected_mse_shrunk expected_mse_unbiased expected_ncc expected_psnr fano_success
         information_capacity information_capacity_vmf information_on_sphere information_success
@@ -114,7 +114,6 @@ CONTRACTS = {
     "attacks.bit_amplitudes": "-> _",
     "attacks.bit_energies": "-> _",
     "attacks.bits_attack": "examples N -> examples N",
-    "attacks.candidate_directions": "p, n p -> n p",
     "attacks.class_means": "N d, N -> classes d",
     "attacks.clip_to_range": "*x -> *x",
     "attacks.coded_attack": "examples N -> examples N, PolarCode",
@@ -204,7 +203,6 @@ CONTRACTS = {
     "attacks.unmix": "P rows d -> Components",
     "attacks.unscaled": "Observation -> examples N",
     "attacks.vmf_attack_success": "n n -> (), ()",
-    "attacks.vmf_likelihood_score": "n p | T n p, T K p -> K n",
     "attacks.with_estimated_scale": "Observation -> examples N",
 }
 

@@ -219,6 +219,18 @@ def filtered_steps():
     return percent(*table.groupby("T")["share after a filter"].mean())
 
 
+def mean_of_the_label():
+    table = quick("beyond/prior_on_run", "pairs").query("one == 'mean of the label'")
+    return percent(table["ratio"].iloc[0])
+
+
+def gains_of_awareness():
+    table = quick("beyond/aware_attackers", "gains-by-defence").set_index("defence")
+    gains = table.loc[["LocalAggregation", "GradNoise", "GradDrop"], "gain"]
+    ends = table.loc["GradDrop", ["low", "high"]], table.loc["GradPrune", ["gain", "low", "high"]]
+    return [f"{value:.1f}" for part in (gains, *ends) for value in part]
+
+
 SAID = (
     (
         "book/papers/hayes2023.md",
@@ -296,6 +308,17 @@ SAID = (
         "book/papers/beyond.md",
         "clustering matches {}% and {}% of 100 and 400 steps",
         filtered_steps,
+    ),
+    (
+        "book/papers/beyond_the_five.md",
+        "of the label leaves {}% of the mean image's error",
+        mean_of_the_label,
+    ),
+    (
+        "book/index.md",
+        "gains {} dB against local steps, {} against noise, {} against dropped entries "
+        "(with an interval from {} to {}), and {} ({} to {}) against pruning",
+        gains_of_awareness,
     ),
     ("book/tour.md", "errs by {} times as much as the mean of other images", beside_the_mean_image),
     (

@@ -258,23 +258,6 @@ def test_opposite_candidates_in_the_smallest_dimension():
         assert abs(value - bounds.rero_vmf_one_release(2.0, p, 0.5)) < STANDARD_ERRORS * error
 
 
-def test_likelihood_names_the_direction_of_the_sum():
-    generator = torch.Generator().manual_seed(0)
-    known = torch.randn(50, generator=generator)
-    gradients = torch.randn(3, 50, generator=generator)
-    directions = attacks.candidate_directions(known, gradients)
-    assert torch.allclose(directions.norm(dim=1), torch.ones(3))
-    score = attacks.vmf_likelihood_score(directions, directions[None], 7.0)
-    assert torch.equal(score.argmax(dim=1), torch.arange(3))
-    assert torch.allclose(score.diagonal(), torch.full((3,), 7.0).double())
-    moving = attacks.vmf_likelihood_score(
-        torch.stack([directions, directions]), torch.stack([directions, directions]), 7.0
-    )
-    assert torch.allclose(moving, 2.0 * score, atol=1e-5)
-    with pytest.raises(ValueError, match="known_sum"):
-        attacks.candidate_directions(-gradients[0], gradients)
-
-
 def test_bad_candidates():
     rng = np.random.default_rng(0)
     for bad in (np.eye(3)[:2], 2 * np.eye(2), np.array([[1.0, 0.9], [0.1, 1.0]]),
@@ -306,16 +289,19 @@ def test_direction_under_gaussian_noise():
     assert abs(errors.mean() - bounds.direction_error_gaussian(6, 0.5)) < 4 * errors.std() / 316
 
 
+def unbiased_error(n, kappa, p):
+    """Expected squared error of the output over its mean cosine."""
+    cosine = float(privacy.vmf_mean_cosine(p, kappa))
+    across = (p - 1) * cosine / kappa
+    return (1 - across + across * (n - 1) / (p - 1)) / cosine**2 - 1
+
+
 def test_direction_under_vmf_noise():
     assert bounds.direction_cosine_vmf(40, 9.0) == pytest.approx(
         float(privacy.vmf_mean_cosine(40, 9.0)), rel=1e-14
     )
     cosine = float(privacy.vmf_mean_cosine(40, 9.0))
     assert bounds.direction_error_vmf(40, 9.0) == pytest.approx(1 - cosine**2, rel=1e-13)
-    # with the best factor and no projection the fixed multiple is the posterior mean
-    assert bounds.direction_error_scaled_vmf(40, 9.0, factor=cosine) == pytest.approx(
-        1 - cosine**2, rel=1e-12
-    )
     assert bounds.direction_error_vmf(40, 0.0) == 1.0
     rng = np.random.default_rng(3)
     n, p, kappa = 4, 30, 25.0
@@ -330,8 +316,7 @@ def test_direction_under_vmf_noise():
     errors = np.sum((best - x[:n]) ** 2, axis=1)
     assert abs(errors.mean() - bounds.direction_error_vmf(n, kappa, p)) < 4 * errors.std() / 316
     unbiased = np.sum((z / float(privacy.vmf_mean_cosine(p, kappa)) - x[:n]) ** 2, axis=1)
-    exact = bounds.direction_error_scaled_vmf(n, kappa, p)
-    assert abs(unbiased.mean() - exact) < 4 * unbiased.std() / 316
+    assert abs(unbiased.mean() - unbiased_error(n, kappa, p)) < 4 * unbiased.std() / 316
 
 
 def test_direction_is_known_better_with_more_signal():
@@ -352,7 +337,7 @@ def test_inversion_of_turned_gradients():
     seen = attacks.observe_vmf(records, kappa, generator, rows=rows)
     found = attacks.known_scale(seen)
     error = (found - records).square().sum(dim=1) / record.square().sum()
-    exact = bounds.direction_error_scaled_vmf(64, kappa, 64 * rows)
+    exact = unbiased_error(64, kappa, 64 * rows)
     assert abs(float(error.mean()) - exact) < STANDARD_ERRORS * float(error.std()) / 20
     # the length of the record is no part of the output
     draws = [

@@ -190,11 +190,9 @@ if TYPE_CHECKING:
         refine_records,
     )
     from reconrisk.attacks.vmf_analytic import (
-        candidate_directions,
         draw_vmf_scores,
         observe_vmf,
         vmf_attack_success,
-        vmf_likelihood_score,
     )
 else:
     __getattr__, __dir__ = lazy.attach(__name__)
@@ -239,7 +237,6 @@ __all__ = [
     "bit_amplitudes",
     "bit_energies",
     "bits_attack",
-    "candidate_directions",
     "class_means",
     "clip_to_range",
     "coded_attack",
@@ -331,7 +328,6 @@ __all__ = [
     "unmix",
     "unscaled",
     "vmf_attack_success",
-    "vmf_likelihood_score",
     "wiener_filter",
     "with_estimated_scale",
 ]

@@ -19,70 +19,12 @@ from reconrisk.privacy import vmf_mean_cosine
 from reconrisk.training import per_example_gradients
 
 __all__ = [
-    "candidate_directions",
     "draw_vmf_scores",
     "observe_vmf",
     "vmf_attack_success",
-    "vmf_likelihood_score",
 ]
 
 _CHUNK_SCORES = 1 << 20
-
-
-def candidate_directions(known_sum: torch.Tensor, gradients: torch.Tensor) -> torch.Tensor:
-    """Return the batch's direction under each candidate of an informed adversary.
-
-    The mechanism normalises the batch's gradient before it adds noise, so that the known records
-    cannot be subtracted from the output; but each candidate determines the direction.
-
-    Parameters
-    ----------
-    known_sum : Tensor, shape (p,)
-        Sum of the other records' clipped gradients.
-    gradients : Tensor, shape (n, p)
-        Each candidate's clipped gradient.
-
-    Returns
-    -------
-    Tensor, shape (n, p)
-        Unit vectors.
-
-    Raises
-    ------
-    ValueError
-        If one of the sums is zero or not finite.
-    """
-    sums = known_sum + gradients
-    length = torch.linalg.vector_norm(sums, dim=1, keepdim=True)
-    if not bool(torch.all((length > 0) & torch.isfinite(length))):
-        raise ValueError("known_sum + gradients must be finite and not zero for every candidate")
-    return sums / length
-
-
-def vmf_likelihood_score(
-    directions: torch.Tensor, released: torch.Tensor, concentration: float
-) -> torch.Tensor:
-    """Return each candidate's log likelihood up to a constant, ``kappa sum_t <mu_t, y_t>``.
-
-    Its maximum (with the log prior added) is the Bayes optimal guess.
-
-    Parameters
-    ----------
-    directions : Tensor, shape (n, p) or (T, n, p)
-        Each candidate's direction, for all releases or for each.
-    released : Tensor, shape (T, K, p)
-        T outputs for each of K attacks.
-    concentration : float
-        kappa >= 0.
-
-    Returns
-    -------
-    Tensor, shape (K, n), float64
-    """
-    kappa = float(arguments.real("concentration", concentration, 0))
-    if directions.ndim == 2:
-        return kappa * (released.sum(dim=0) @ directions.mT).double()
-    return kappa * (released @ directions.mT).sum(dim=0).double()
 
 
 def draw_vmf_scores(

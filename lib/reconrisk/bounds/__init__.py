@@ -35,7 +35,6 @@ if TYPE_CHECKING:
         direction_cosine_gaussian,
         direction_cosine_vmf,
         direction_error_gaussian,
-        direction_error_scaled_vmf,
         direction_error_vmf,
     )
     from reconrisk.bounds._estimators import (
@@ -171,7 +170,6 @@ __all__ = [
     "direction_cosine_gaussian",
     "direction_cosine_vmf",
     "direction_error_gaussian",
-    "direction_error_scaled_vmf",
     "direction_error_vmf",
     "equicorrelated_bound",
     "expected_mse",

@@ -25,7 +25,6 @@ __all__ = [
     "direction_cosine_gaussian",
     "direction_cosine_vmf",
     "direction_error_gaussian",
-    "direction_error_scaled_vmf",
     "direction_error_vmf",
     "gaussian_expectation",
     "squared_cosine_gaussian",
@@ -87,46 +86,6 @@ def direction_error_vmf(
     0.9842
     """
     return 1.0 - _each(_vmf_mean, 2, *_vmf_arguments(dimension, concentration, ambient))
-
-
-def direction_error_scaled_vmf(
-    dimension: ArrayLike,
-    concentration: ArrayLike,
-    ambient: ArrayLike | None = None,
-    factor: ArrayLike | None = None,
-) -> np.ndarray:
-    """Expected squared error of the output times a fixed factor, ``1 - 2 a A + a**2 E|z|**2``.
-
-    With ``A = A_p(kappa)`` the mean cosine and
-    ``E|z|**2 = E t**2 + (1 - E t**2) (N - 1)/(p - 1)``, ``E t**2 = 1 - (p - 1) A/kappa``.
-
-    Parameters
-    ----------
-    dimension, concentration, ambient
-        As in :func:`direction_cosine_vmf`; concentration > 0.
-    factor : array_like, optional
-        a; by default ``1/A``, with which the estimate is unbiased. ``A/E|z|**2`` minimises the
-        error.
-
-    Returns
-    -------
-    ndarray or float
-        Expected squared distance from the unit direction, >= 0.
-
-    Examples
-    --------
-    >>> from reconrisk import bounds
-    >>> round(float(bounds.direction_error_scaled_vmf(784, 100.0)), 4)
-    62.445
-    """
-    n, kappa, p = _vmf_arguments(dimension, concentration, ambient)
-    arguments.real("concentration", kappa, 0, low_open=True)
-    cosine = special.bessel_ratio(0.5 * p - 1.0, kappa)
-    # 1 - E t**2, without cancellation
-    across = (p - 1.0) * cosine / kappa
-    square = (1.0 - across) + across * (n - 1.0) / (p - 1.0)
-    a = 1.0 / cosine if factor is None else arguments.real("factor", factor, -1e140, 1e140)
-    return (1.0 - 2.0 * a * cosine + a * a * square)[()]
 
 
 def direction_cosine_gaussian(dimension: ArrayLike, noise_std: ArrayLike) -> np.ndarray:

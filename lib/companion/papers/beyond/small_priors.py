@@ -33,14 +33,13 @@ _EXCHANGED: dict[str, str] = {
 }
 #: how near a simulated tail must be, its error included
 MARGIN = 0.01
-FALSIFIERS = (
-    graded(
-        "priors whose logarithm is {} larger",
-        column("priors", "log prior", lambda c, by: c + by),
-        *("", "O-024"),
-        unit="",
-    ),
-    world(
+ALTERED = {
+    "priors": {"log prior": "logarithms of priors [nats]"},
+    "curves": {"printed bound": at("share == 1", "printed bounds for whole images [decades]")},
+    "simulated": {"simulated": "shares of images that fit by chance"},
+}
+SCENARIOS = (
+    scenario(
         "the printed prior is the right one",
         together(
             frame("curves", lambda t: t.assign(bound=t["printed bound"])),
@@ -48,22 +47,10 @@ FALSIFIERS = (
         ),
         *("", "O-024"),
     ),
-    world(
+    scenario(
         "the tail and the printed power exchanged",
         frame("curves", lambda t: t.rename(columns=_EXCHANGED)),
         *("", "O-024"),
-    ),
-    graded(
-        "printed bounds {} decades higher for whole images",
-        column("curves", "printed bound", lambda c, by: c + by, "share == 1"),
-        *("", "O-024"),
-        unit="",
-    ),
-    graded(
-        "images that fit by chance {} more often",
-        column("simulated", "simulated", lambda c, by: c + by),
-        *("", "O-024"),
-        unit="",
     ),
 )
 

@@ -50,55 +50,29 @@ PARAMETERS = {
 }
 SETTLES = ("O-047", "O-048", "O-049", "O-050")
 _QUIET = "noise == 0 and setting != 'GradPrune p=0.99'"
-FALSIFIERS = (
-    graded(
-        "the largest error of least squares without noise {} larger",
-        column("fits", "largest", lambda c, by: c + by, _QUIET),
-        "",
-        "O-048",
-        unit="",
-    ),
-    world(
+ALTERED = {
+    "fits": {
+        "largest": at(_QUIET, "largest errors of least squares without noise"),
+        "least squares": at("noise > 0", "errors of least squares under noise"),
+        "oblivious inversion": at("noise > 0", "errors of inversion under noise"),
+        "van Trees": at("noise > 0", "floors under noise"),
+    },
+    "two layers": {"floor without noise": "floors on two-layer networks without noise"},
+}
+SCENARIOS = (
+    scenario(
         "an update that does not determine the batch is inverted nonetheless",
         column("fits", "largest", lambda c: 1e-4, "setting == 'GradPrune p=0.99'"),
     ),
-    world(
-        "no floor under noise",
-        column("fits", "van Trees", lambda c: 0.0, "noise > 0"),
-        "",
-        "O-050",
-    ),
-    world(
+    scenario(
         "a two-layer network's update that pruning leaves undetermined",
         column("two layers", "floor without noise", lambda c: math.inf, "index == 3"),
         "O-047",
     ),
-    graded(
-        "a floor of {} on two-layer networks without noise",
-        column("two layers", "floor without noise", lambda c, by: c + by),
-        "O-047",
-        unit="",
-    ),
-    world(
+    scenario(
         "99 per cent pruned still determine the batch",
         frame("ranks", lambda t: t.assign(rank=t["unknowns"], determined=1.0)),
         "O-049",
-    ),
-    graded(
-        "least squares under noise {} worse",
-        column("fits", "least squares", lambda c, by: c * (1 + by), "noise > 0"),
-        "O-050",
-        most=3.0,
-    ),
-    graded(
-        "least squares under noise {} better than their floor",
-        column("fits", "least squares", lambda c, by: c * (1 - by), "noise > 0"),
-        "O-050",
-    ),
-    graded(
-        "gradient inversion under noise {} better",
-        column("fits", "oblivious inversion", lambda c, by: c * (1 - by), "noise > 0"),
-        "O-050",
     ),
 )
 

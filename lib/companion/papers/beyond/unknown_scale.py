@@ -23,27 +23,13 @@ PARAMETERS = {
     "rows": Parameter("int", 4, 4, _OURS, "M", 1),
 }
 SETTLES = ("O-009",)
-FALSIFIERS = (
-    graded(
-        "measured prices {} higher",
-        column("price", "mean ratio", lambda c, by: c * (1 + by)),
-        *("", "O-009"),
-    ),
-    world(
-        "a scale that costs nothing",
-        column("price", "mean ratio", lambda c: 1.0),
-        *("", "O-009"),
-    ),
-    graded(
-        "a best price {} higher",
-        column("price", "first order", lambda c, by: c * (1 + by)),
-    ),
-    world("a scale that never fails", column("price", "share above four times", lambda c: 0.0)),
-    world(
-        "a scale that fails at small noise too",
-        column("price", "share above four times", lambda c: 0.24),
-    ),
-)
+ALTERED = {
+    "price": {
+        "mean ratio": "prices",
+        "first order": "best prices",
+        "share above four times": "shares of scales that fail",
+    },
+}
 
 #: how near the measured price must come to the first-order one, relative
 MARGIN = 0.2
