@@ -608,13 +608,13 @@ def within_errors(
         rows = fewer[table].query(where) if where else fewer[table]
         for _, row in rows.iterrows():
             at = {key: row[key] for key in keys}
-            was, where = row_of(record.tables[table], **at), ", ".join(map(str, at.values()))
+            was, place = row_of(record.tables[table], **at), ", ".join(map(str, at.values()))
             for name, error in values.items():
                 allowed = ERRORS * math.hypot(row[error], was[error])
-                found.append(Agreement(f"{where}: {name}", row[name], was[name], allowed))
+                found.append(Agreement(f"{place}: {name}", row[name], was[name], allowed))
             for name in exact:
                 reach = EXACT * abs(was[name])
-                found.append(Agreement(f"{where}: {name}", row[name], was[name], reach))
+                found.append(Agreement(f"{place}: {name}", row[name], was[name], reach))
         return found
 
     return point
