@@ -38,6 +38,7 @@ GROUPS = (
     "property",
     "notebook cells",
     "consistency",
+    "headlines",
     "recorded",
     "book",
     "docstrings",

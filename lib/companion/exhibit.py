@@ -35,11 +35,9 @@ if TYPE_CHECKING:
         column,
         constant,
         frame,
-        graded,
         printed,
         scenario,
         together,
-        world,
     )
     from companion.study.logic import (
         STANDARD_ERRORS,
@@ -146,7 +144,6 @@ __all__ = [
     "every",
     "find_exhibit",
     "frame",
-    "graded",
     "half_unit",
     "jointly",
     "ks_p_value",
@@ -180,5 +177,4 @@ __all__ = [
     "tensor",
     "together",
     "within",
-    "world",
 ]

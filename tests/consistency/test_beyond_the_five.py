@@ -44,8 +44,14 @@ def test_what_attackers_of_a_run_leave_of_the_mean_image_s_error():
     assert "leaves 42% of the mean image's" in PAGE
     assert round(left["denoiser", 100.0], 2) == 0.42
     assert left["denoiser", 10.0] > 0.9
-    assert "at 10 still keeps over half" in PAGE
-    assert left["list with it", 100.0] < 1e-3 and left["list with it", 10.0] > 0.5
+    assert left["list with it", 100.0] < 1e-3
+    beside = stored("prior_on_run", "pairs").query("other == 'mean of the label'")
+    ratio = beside.set_index(["one", "epsilon"])["ratio"]
+    assert "At 10 nobody\ngains much on it" in PAGE
+    for attacker in ("list with it", "covariance of the label", "denoiser"):
+        assert ratio[attacker, 10.0] > 0.9
+    assert "and a filter with the label's covariance as much as the denoiser" in PAGE
+    assert abs(ratio["covariance of the label", 100.0] / ratio["denoiser", 100.0] - 1) < 0.05
 
 
 def test_remainders_say_nothing_and_closed_forms_too_little():

@@ -80,6 +80,12 @@ def simulated():
     return [f"{v:.3f}" for v in table[[4, 1]]]
 
 
+def attacks_and_bound():
+    table = recorded("hayes2023/fig4", "trained").query("epsilon == 32").set_index("score")
+    values = [table["bound"].iloc[0], *table["success"][["likelihood", "top", "sum"]]]
+    return [f"{v:.2f}".lstrip("0") for v in values]
+
+
 def largest_change_over_q():
     bound = recorded("hayes2023/fig14", "bound")
     ends = bound[bound["q"].isin([bound["q"].min(), bound["q"].max()])]
@@ -268,6 +274,8 @@ SAID = (
         "the second up to a gap of {} to {} at",
         lambda: below_the_bound("fig13", "series == 'C = 0.1' and score == 'sum'"),
     ),
+    ("book/tour.md", "is {}, the likelihood reaches {}, and the paper's two scores {} and {}",
+     attacks_and_bound),
     (ERRATA, "succeeds in {} of a million trials at epsilon = 4", lambda: simulated()[:1]),
     (ERRATA, "and in {} against 0.145 at epsilon = 1", lambda: simulated()[1:]),
     (

@@ -22,7 +22,6 @@ from companion.study.falsifiers import (
     column,
     falsifiers_of,
     frame,
-    graded,
     judged_in,
     printed,
     scenario,
@@ -30,7 +29,6 @@ from companion.study.falsifiers import (
     statuses,
     together,
     unchanged_targets,
-    world,
     worst,
 )
 from companion.study.perturbations import at, by, detections, perturbed, smallest_detectable
@@ -280,7 +278,7 @@ def test_columns_that_are_altered_are_there_and_are_no_standard_errors(exhibit):
 
 
 def exhibit_of(judge, *falsifiers):
-    return SimpleNamespace(__name__="papers.ziller2024.table1", judge=judge, FALSIFIERS=falsifiers)
+    return SimpleNamespace(__name__="papers.ziller2024.table1", judge=judge, SCENARIOS=falsifiers)
 
 
 def below_two(tables):
@@ -297,7 +295,7 @@ TABLES = Tables({"errors": pd.DataFrame({"sigma": [1, 2], "mse": [1.0, 1.6]})})
 
 
 def test_the_smallest_effect_is_found_from_above():
-    larger = graded("errors {} larger", column("errors", "mse", times))
+    larger = scenario("errors {} larger", column("errors", "mse", times))
     module = exhibit_of(below_two, larger)
     (falsifier,), before = falsifiers_of(module), judged_in(module, World(TABLES))
     size = smallest(module, TABLES, falsifier, before)["ziller2024/table1"]
@@ -310,16 +308,16 @@ def test_an_effect_in_other_units_and_on_some_rows():
         return c + by
 
     change = column("errors", "mse", plus, where="sigma == 1")
-    module = exhibit_of(below_two, graded("the first {} farther", change, most=3, unit=" dB"))
+    module = exhibit_of(below_two, scenario("the first {} farther", change, most=3, unit=" dB"))
     words = smallest_detectable(module, TABLES)["ziller2024/table1"]
     size = float(words.removeprefix("the first ").removesuffix(" dB farther"))
     assert 1 <= size <= 1.1
 
 
 def test_sizes_are_written_as_people_write_them():
-    growth = graded("errors {} larger", column("errors", "mse", times), most=10)
+    growth = scenario("errors {} larger", column("errors", "mse", times), most=10)
     assert growth.worded(3.5) == "errors 350% larger"
-    gap = graded("a gap of {}", growth.change, unit="")
+    gap = scenario("a gap of {}", growth.change, unit="")
     assert [gap.worded(s) for s in (2e-7, 0.1234, 12)] == [
         "a gap of 2e-07",
         "a gap of 0.13",
@@ -334,8 +332,8 @@ def test_sizes_are_written_as_people_write_them():
 def test_single_worlds_are_named_where_no_effect_is():
     module = exhibit_of(
         below_two,
-        world("the order is turned", frame("errors", _turned), "B-001"),
-        world("no effect", column("errors", "mse", lambda c: 3.0), ""),
+        scenario("the order is turned", frame("errors", _turned), "B-001"),
+        scenario("no effect", column("errors", "mse", lambda c: 3.0), ""),
     )
     assert smallest_detectable(module, TABLES) == {
         "B-001": "the order is turned",
@@ -348,7 +346,7 @@ def _turned(table):
 
 
 def test_a_verdict_that_does_not_notice_is_named():
-    same = world("nothing changes", column("errors", "mse", lambda c: c), "", "B-001")
+    same = scenario("nothing changes", column("errors", "mse", lambda c: c), "", "B-001")
     module = exhibit_of(below_two, same)
     assert unchanged_targets(module, TABLES, falsifiers_of(module)[0]) == {
         "ziller2024/table1",
@@ -363,7 +361,7 @@ def test_changes_leave_the_tables_as_they_were_and_can_be_combined():
         column("errors", "mse", lambda c: 2 * c),
         column("errors", "sigma", lambda c: 0.5),
     )
-    altered = world("", both).altered(TABLES).tables["errors"]
+    altered = scenario("", both).altered(TABLES).tables["errors"]
     assert altered["mse"].tolist() == [4.0, 5.2] and altered["sigma"].tolist() == [0.5, 0.5]
     assert TABLES["errors"]["mse"].tolist() == [1.0, 1.6]
 
@@ -467,20 +465,19 @@ def test_printed_numbers_can_be_altered_for_the_judgement_alone():
 
     true = registry.printed("ziller2024/table1")["value"].iloc[0]
     change = printed("ziller2024/table1", lambda t: t.assign(value="7"))
-    module = exhibit_of(judge, world("another number is printed", change))
+    module = exhibit_of(judge, scenario("another number is printed", change))
     assert unchanged_targets(module, TABLES, falsifiers_of(module)[0]) == set()
     assert registry.printed("ziller2024/table1")["value"].iloc[0] == true
 
 
 def test_a_row_that_is_not_there_is_refused():
     with pytest.raises(ValueError, match="where must select a row of 'errors'"):
-        world("", column("errors", "mse", times, "sigma == 3")).altered(TABLES)
+        scenario("", column("errors", "mse", times, "sigma == 3")).altered(TABLES)
 
 
-@pytest.mark.parametrize(("words", "most", "says"), [("x", 1, "{}"), ("{} x", 0, "positive")])
-def test_a_graded_world_says_its_effect(words, most, says):
-    with pytest.raises(ValueError, match=says):
-        graded(words, column("errors", "mse", times), most=most)
+def test_an_effect_is_positive():
+    with pytest.raises(ValueError, match="positive"):
+        scenario("{} x", column("errors", "mse", times), most=0)
 
 
 def test_refuting_on_stand_in_data_is_a_difference():

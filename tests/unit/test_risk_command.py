@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
+import shlex
 import subprocess
 import sys
 from dataclasses import replace
@@ -12,6 +14,7 @@ from importlib import resources
 
 import dp_accounting
 import jsonschema
+import matplotlib
 import pytest
 from bs4 import BeautifulSoup
 from dp_accounting import dp_event as events
@@ -598,6 +601,35 @@ def test_a_history_of_other_batches_has_one_phase():
 def nested(sigma, q, steps):
     step = events.PoissonSampledDpEvent(q, events.GaussianDpEvent(sigma))
     return events.SelfComposedDpEvent(step, steps)
+
+
+def command(arguments: list[str], encoding: str = "utf-8", closing: str = "") -> tuple:
+    """Run the command in a shell, as a redirection meets it; return status, output and errors."""
+    line = shlex.join([sys.executable, "-m", "reconrisk.cli", "risk", *arguments])
+    environment = {**os.environ, "PYTHONUTF8": "0", "PYTHONIOENCODING": encoding}
+    found = subprocess.run(f"{line} {closing}", shell=True, capture_output=True, env=environment)
+    return found.returncode, found.stdout, found.stderr.decode()
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "ascii"])
+@pytest.mark.parametrize("form", ["terminal", "markdown", "html"])
+def test_output_that_is_not_utf8_is_written_all_the_same(encoding, form):
+    status, out, error = command([*ONE, "--format", form], encoding)
+    assert status == 0 and "Traceback" not in error
+    # a file is in the encoding that it declares, plain text in the one of its reader
+    text = out.decode(encoding if form == "terminal" else "utf-8")
+    assert "In plain words" in text
+    assert form != "terminal" or ("-----" in text and "?????" not in text)
+
+
+def test_figures_are_the_same_whatever_the_host_s_style(report):
+    plain = _html_of(report)
+    with matplotlib.rc_context({"text.usetex": True, "font.size": 30, "figure.figsize": (3, 2)}):
+        assert _html_of(report) == plain
+
+
+def _html_of(report) -> str:
+    return _risk_html.card([report], [noted()])
 
 
 @pytest.mark.parametrize(

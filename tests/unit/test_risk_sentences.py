@@ -159,7 +159,8 @@ def test_a_record_of_a_table_has_no_face():
     )
     table = {"dimension": 30, "data_range": 6.0, "data_norm": 5.5}
     values = judged(risk.assess(run, risk.record(**table)), "picture")
-    assert "face" not in values.text and values.verdict == "hardly better than a guess"
+    assert values.verdict == "hardly better than a guess"
+    assert not re.search("face|writing|grain|picture", values.text)
     assert "face" in judged(risk.assess(run, risk.record(picture=True, **table)), "picture").text
     assert len({values_words(noise)[0] for noise in (0.01, 0.1, 0.2, 1.0)}) == 4
 

@@ -4,8 +4,8 @@ The file holds ``PARAMETERS``, ``SETTLES``, ``measure(study) -> Tables``, ``judg
 there is a figure, ``draw(tables)``, ``CAPTION`` (or ``caption(tables)``); and ``alt(tables)`` where
 words say what the alternative text read off the figure cannot.
 ``ALTERED`` names the columns whose changes a verdict must notice
-(:mod:`~companion.study.perturbations`); ``SCENARIOS`` and ``FALSIFIERS`` are altered tables on
-which verdicts must come out otherwise (:mod:`~companion.study.falsifiers`). ``CHOICES`` names what
+(:mod:`~companion.study.perturbations`); ``SCENARIOS`` are altered tables on which
+verdicts must come out otherwise (:mod:`~companion.study.falsifiers`). ``CHOICES`` names what
 the paper does not print, with the range that it could have. ``SHOWN`` names the tables that a page
 prints, ``THUMBNAIL`` the part of a figure that the gallery shows if the whole would be too small;
 ``PHOTOGRAPHS`` is true where the paper profile reads a folder of photographs.

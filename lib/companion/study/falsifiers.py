@@ -1,14 +1,14 @@
 """Falsifiers: altered tables, each a world in which a verdict must come out otherwise.
 
-An exhibit's ``FALSIFIERS`` is a sequence of them. :func:`world` makes one of a single altered
-world ("the two algorithms exchanged"), :func:`graded` one of a family with an *effect*, of which
-:func:`noticed` finds the smallest that changes the verdict: "would have noticed errors 3% larger".
-:func:`column`, :func:`frame` and :func:`printed` say what is altered, :func:`together` combines
-them::
+Most come from an exhibit's ``ALTERED`` (:mod:`~companion.study.perturbations`). What no single
+column can express is in its ``SCENARIOS``: :func:`scenario` makes one of a single altered world, or
+of a family with an *effect*, of which :func:`smallest` finds the least that changes the verdict:
+"would have noticed errors 3% larger". :func:`column`, :func:`frame` and :func:`printed` say what is
+altered, :func:`together` combines them::
 
-    FALSIFIERS = (
-        world("equally good attacks", column("errors", "mse", lambda c: c.mean()), "C-001"),
-        graded("errors {} larger", column("errors", "mse", lambda c, by: c * (1 + by)), "_left"),
+    SCENARIOS = (
+        scenario("equally good attacks", column("errors", "mse", lambda c: c.mean()), "C-001"),
+        scenario("errors {} larger", column("errors", "mse", lambda c, by: c * (1 + by)), "_left"),
     )
 """
 
@@ -37,7 +37,6 @@ __all__ = [
     "column",
     "falsifiers_of",
     "frame",
-    "graded",
     "in_words",
     "judged_in",
     "printed",
@@ -47,7 +46,6 @@ __all__ = [
     "together",
     "unchanged_targets",
     "with_frames",
-    "world",
     "worst",
 ]
 
@@ -118,32 +116,15 @@ def scenario(
     """Return a world that no single column can express; of the exhibit if no target is named.
 
     With ``{}`` in the words it has an effect in (0, ``most``], which ``change`` takes as well.
-    """
-    if "{}" in words:
-        return graded(words, change, *targets, most=most, unit=unit)
-    return world(words, change, *targets)
-
-
-def world(words: str, change: Change, *targets: str) -> Falsifier:
-    """Return a falsifier of one altered world; of the exhibit itself if no target is named."""
-    return Falsifier(words, change, targets or ("",))
-
-
-def graded(
-    words: str, change: Change, *targets: str, most: float = 1.0, unit: str = "%"
-) -> Falsifier:
-    """Return a falsifier with an effect in (0, ``most``]; ``{}`` in the words stands for it.
 
     Raises
     ------
     ValueError
-        If ``words`` has no ``{}`` or ``most`` is not positive.
+        If ``most`` is not positive.
     """
-    if "{}" not in words:
-        raise ValueError(f"words must say where the effect stands, by {{}}; got {words!r}")
     if not most > 0:
         raise ValueError(f"most must be positive; got {most!r}")
-    return Falsifier(words, change, targets or ("",), most, unit)
+    return Falsifier(words, change, targets or ("",), most if "{}" in words else 0.0, unit)
 
 
 def constant(value: float) -> Callable[[pd.Series], pd.Series]:
@@ -152,7 +133,7 @@ def constant(value: float) -> Callable[[pd.Series], pd.Series]:
 
 
 def frame(name: str, function: Callable[..., pd.DataFrame]) -> Change:
-    """Alter a table: ``function(table)``, or ``function(table, effect)`` of a graded world.
+    """Alter a table: ``function(table)``, or ``function(table, effect)`` of a world with one.
 
     The function gets a copy.
     """
@@ -166,7 +147,7 @@ def frame(name: str, function: Callable[..., pd.DataFrame]) -> Change:
 def column(
     table: str, name: str, function: Callable[..., Any], where: str | Callable[..., Any] = ""
 ) -> Change:
-    """Alter a column: ``function(column)``, or ``function(column, effect)`` of a graded world.
+    """Alter a column: ``function(column)``, or ``function(column, effect)`` of a world with one.
 
     Parameters
     ----------
@@ -243,7 +224,7 @@ def _selected(table: pd.DataFrame, where: str | Callable[..., Any]) -> pd.Series
 
 
 def falsifiers_of(module: ModuleType) -> tuple[Falsifier, ...]:
-    """Return an exhibit's falsifiers and scenarios, with full targets.
+    """Return an exhibit's scenarios, with full targets.
 
     ``_left`` is ``hayes2023/fig1_left`` there.
     """
@@ -252,7 +233,7 @@ def falsifiers_of(module: ModuleType) -> tuple[Falsifier, ...]:
         dataclasses.replace(
             f, targets=tuple(exhibit + t if not t or t[0] == "_" else t for t in f.targets)
         )
-        for f in (*getattr(module, "FALSIFIERS", ()), *getattr(module, "SCENARIOS", ()))
+        for f in getattr(module, "SCENARIOS", ())
     )
 
 

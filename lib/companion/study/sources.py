@@ -162,7 +162,7 @@ def _tree(path: Path) -> ast.Module:
 _EXHIBITS = "companion.papers."
 #: names in an exhibit's file that no stored task depends on
 _JUDGES_AND_DRAWS = frozenset(
-    {"judge", "draw", "alt", "caption", "CAPTION", "SETTLES", "SHOWN", "FALSIFIERS", "THUMBNAIL"}
+    {"judge", "draw", "alt", "caption", "CAPTION", "SETTLES", "SHOWN", "THUMBNAIL"}
     | {"beside_print", "ALTERED", "SCENARIOS"}
 )
 

@@ -251,10 +251,11 @@ def _figure(number: int, picture: Picture) -> str:
 
 def _svg(figure: Figure, name: str, alt: str) -> str:
     """Return a figure as an inline SVG in the page's colours, with text kept as text."""
-    import matplotlib as mpl
+    from matplotlib import style
 
+    own = {"svg.fonttype": "none", "svg.hashsalt": name}
     buffer = io.StringIO()
-    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": name}):
+    with style.context(["default", own]):
         figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
     text = buffer.getvalue()
     text = text[text.index("<svg") :]

@@ -127,7 +127,7 @@ def pictures(report: risk.Report) -> tuple[Picture, ...]:
     -----
     Cost: about twenty certified successes, half a second at most.
     """
-    with styled():
+    with plt.style.context("default"), styled():  # whatever the host's matplotlibrc asks for
         drawn = [_success(report), _noise(report), _analytic_quality(report)]
     return tuple(picture for picture in drawn if picture is not None)
 

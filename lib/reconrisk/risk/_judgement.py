@@ -288,9 +288,13 @@ def _picture(asked: _Asked) -> Judgement:
     ) else 0.0  # fmt: skip
     if never > 0.01:
         text += f" In {chance(never)} of runs no step takes the record, and nothing is rebuilt."
+    text += " This is one attack, no bound: "
+    if not asked.record.picture:
+        text += "whoever knows what such records look like finds more."
+        return Judgement("picture", question, verdict, text, kinds)
     text += (
-        " This is one attack, no bound: whoever knows what pictures look like sees more (Sun et "
-        "al. 2023 find that PSNR and human judgement agree but weakly)."
+        "whoever knows what pictures look like sees more (Sun et al. 2023 find that PSNR and human "
+        "judgement agree but weakly)."
     )
     return Judgement("picture", question, verdict, text, kinds, ("sun2023",))
 

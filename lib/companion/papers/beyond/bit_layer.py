@@ -322,7 +322,7 @@ def alt(tables: Tables) -> str:
     )
     return (
         f"{1 + len(p.noise_multipliers)} rows of six pictures: original, "
-        f"{', '.join(_SHOWN.values())}. In the first row the linear copy is grainy and the coded "
+        f"{'; '.join(_SHOWN.values())}. In the first row the linear copy is grainy and the coded "
         "one cannot be told from the original. Further down the linear copy and the bits drown in "
         "noise while both layers with the prior keep the scene, ever more blurred. Mean squared "
         f"errors (MSE) in that order: {told}."

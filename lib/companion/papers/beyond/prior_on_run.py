@@ -5,7 +5,7 @@ digits of that label, which looks at no gradient, and a filter with their mean a
 """
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -244,7 +244,7 @@ def rebuild(task: dict[str, Any]) -> dict[str, np.ndarray]:
         for label in set(labels[rows].tolist())
     }
     own = [of_label[label] for label in labels[rows].tolist()]
-    priors = {
+    priors: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
         DIRECT: lambda x_hat, std: x_hat,
         WIENER: functools.partial(_filtered, moments=[moments] * len(own)),
         BY_CLASS: functools.partial(_filtered, moments=own),

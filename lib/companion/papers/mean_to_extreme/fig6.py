@@ -25,7 +25,7 @@ SETTLES = ("_scenario1", "_scenario2", "_scenario3", "A-043")
 OWN_RANGE = "psnr, own range"
 ALTERED = {"metrics": {"mse": by("scenario", "MSEs", each="of scenario {}")}}
 SCENARIOS = (
-    graded(
+    scenario(
         "PSNRs of the small picture {} higher",
         column("metrics", OWN_RANGE, lambda c, by: c + by, "scenario == 3"),
         "",
