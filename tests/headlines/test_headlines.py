@@ -207,6 +207,12 @@ def test_found_calibration():
             for errs, use in ((vmf, vmf_use), (gauss, gauss_use))
         ]
         larger += list(errors[0] > errors[1])
+        # and over the training the directions are alike
+        alike = [
+            _at(use, "cosine", "accuracy", accuracies[accuracies > 0.8])
+            for use in (vmf_use, gauss_use)
+        ]
+        assert abs(np.mean(np.log(alike[1] / alike[0]))) < 0.25
     assert np.mean(larger) >= 0.9
 
 
@@ -217,9 +223,16 @@ def test_found_defences():
     printed = {"LocalAggregation": 5.4, "GradNoise": 3.4, "GradDrop": 6.2, "GradPrune": 0.4}
     for defence, gain in printed.items():
         assert f"{by[defence]:.1f}" == f"{gain}" and f"{gain}" in page
-    # by the attacker's luck: in single batches awareness loses, too, and most often under pruning
-    lost = (gains["aware"] < gains["oblivious"]).groupby(gains["defence"]).mean()
-    assert lost[["GradPrune", "GradNoise", "GradDrop"]].idxmax() in ("GradPrune", "GradNoise")
+    # chance alone is the adversary: which gains over the batches it explains
+    gain = (gains["aware"] - gains["oblivious"]).groupby(
+        [gains["defence"], gains["batch size"], gains["batch"]]
+    )
+    each = gain.mean()
+    known = {"GradNoise": True, "LocalAggregation": True, "GradDrop": False, "GradPrune": False}
+    for defence, is_known in known.items():
+        one = each[defence]
+        least = one.mean() - stats.t.ppf(0.975, len(one) - 1) * one.sem()
+        assert (least > 0) == is_known, defence
 
 
 def test_found_knowledge():
@@ -238,7 +251,7 @@ def test_found_knowledge():
         errors.append([np.mean((one - image) ** 2) for one in (copy, mean, filtered)])
     copy_error, mean_error, filtered = np.mean(errors, axis=0)
     assert copy_error / mean_error == pytest.approx(13.0, rel=0.15)
-    assert filtered / mean_error < 0.75
+    assert filtered / mean_error == pytest.approx(0.5, abs=0.06)
     # whoever is told the factor, looks the norm up
     norms = np.sort(np.linalg.norm(images, axis=1))
     assert np.mean(np.diff(norms) > 1e-9 * norms[1:]) > 0.999
