@@ -47,6 +47,8 @@ OTHERS = 4000
 TURN, RESIZE, SHIFT = 0.25, 0.15, 2.0
 #: an entry whose agreement with the answers is less probable is refused
 _IMPOSSIBLE = 1e-6
+#: no answer is larger
+_LARGEST = 1e6
 #: what a process runs: one function on what it is sent; what an entry prints is no answer
 _PROCESS = """
 import io, os, runpy, sys
@@ -247,9 +249,11 @@ def _answer(
         last = (run.stderr.decode(errors="replace").strip().splitlines() or ["no message"])[-1]
         raise ValueError(f"{function} failed, with exit status {run.returncode}: {last}")
     found = np.load(io.BytesIO(run.stdout))
-    if found.shape != shape or not np.isfinite(found).all():
-        what = f"shape {found.shape}" if found.shape != shape else "values that are not finite"
-        raise ValueError(f"{function} must return finite numbers of shape {shape}; got {what}")
+    if found.shape != shape or not np.all(np.abs(found) <= _LARGEST):
+        what = f"shape {found.shape}" if found.shape != shape else "others"
+        raise ValueError(
+            f"{function} must return numbers of at most {_LARGEST:g}, shape {shape}; got {what}"
+        )
     return found
 
 

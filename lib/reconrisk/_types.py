@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+import re
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, InvalidOperation, localcontext
 
@@ -131,9 +132,9 @@ class Enclosure:
         return f"[{_format_beyond(self.lower, spec, -1)}, {_format_beyond(self.upper, spec, 1)}]"
 
     def __round__(self, digits: int = 0) -> Enclosure:
+        unit = Decimal(1).scaleb(-min(max(int(digits), -_DIGITS), _DIGITS))
         ends = (
-            _round_decimal(end, Decimal(1).scaleb(-digits), sign)
-            for end, sign in ((self.lower, -1), (self.upper, 1))
+            _round_decimal(end, unit, sign) for end, sign in ((self.lower, -1), (self.upper, 1))
         )
         return Enclosure(*ends)
 
@@ -154,7 +155,10 @@ class Enclosure:
         if isinstance(other, Enclosure):
             low, high = other.lower, other.upper
         elif isinstance(other, (int, float, np.integer, np.floating)):
-            low = high = float(other)
+            # a whole number beyond the floats is beyond all finite ends, too
+            beyond = math.inf if other > 0 else -math.inf
+            too_large = isinstance(other, int) and abs(other) > _LARGEST
+            low = high = beyond if too_large else float(other)
         else:
             return NotImplemented
         compare = _COMPARISONS[sign]
@@ -167,6 +171,8 @@ class Enclosure:
         return answers.pop()
 
 
+#: decimals that any float has at most, and the largest float
+_DIGITS, _LARGEST = 330, int(np.finfo(float).max)
 _COMPARISONS = {"<": operator.lt, ">": operator.gt, "<=": operator.le, ">=": operator.ge}
 
 
@@ -193,8 +199,12 @@ def _format_beyond(value: float, spec: str, sign: int) -> str:
         exact = Decimal(value) * (100 if percent else 1)
         if (shown - exact) * sign >= 0:
             return text
-        # a unit of the last digit that is shown, as a fixed or a scientific number has it
-        beyond = shown + sign * Decimal(1).scaleb(int(shown.as_tuple().exponent))
+        # a unit of the last digit that the format has; "g" does not show its zeros
+        last = int(shown.as_tuple().exponent)
+        if spec[-1] in "gG":
+            digits = re.search(r"\.(\d+)", spec)
+            last = exact.adjusted() + 1 - max(int(digits[1]) if digits else 6, 1)
+        beyond = shown + sign * Decimal(1).scaleb(last)
         if percent:
             beyond /= 100
     return format(beyond, spec)

@@ -1,13 +1,15 @@
 """Enclosures as users take them: printed, rounded and compared on the safe side."""
 
+import math
 import re
 from decimal import Decimal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import special
 
-from reconrisk import Enclosure
+from reconrisk import DPSGD, Enclosure, privacy
 
 FINITE = st.floats(-1e12, 1e12, allow_subnormal=False)
 
@@ -66,3 +68,25 @@ def test_comparisons_are_decided_or_refused():
         found < "1"  # noqa: B015
     with pytest.raises(TypeError, match="take .lower"):
         float(found)
+
+
+def test_general_formats_move_by_a_unit_of_their_precision():
+    assert f"{Enclosure(0.1999999999, 0.2):g}" == "[0.199999, 0.200001]"
+    assert f"{Enclosure(0.999999, 0.9999999):.3g}" == "[0.999, 1]"
+    low, high = f"{Enclosure(999999.4, 1000001):.3g}"[1:-1].split(", ")
+    assert (float(low), float(high)) == (999_000, 1_010_000)
+    assert round(Enclosure(0.1234, 0.1251), 2000) == Enclosure(0.1234, 0.1251)
+    assert -(10**400) < Enclosure(0.0, 1.0) < 10**400
+    with pytest.raises(ValueError, match="overlap"):
+        assert Enclosure(0.0, 1.0) < float("nan")
+
+
+@pytest.mark.parametrize("run", [DPSGD(1.0, 1e-20, 3), DPSGD(1e100, 0.5, 3), DPSGD(1e8, 0.5, 3)])
+def test_delta_of_hardly_any_loss_is_enclosed(run):
+    # T steps add up to at most T times one, and one is attained
+    q, a = run.sampling_rate, 1.0 / run.noise_multiplier
+    one = q * (2.0 * special.ndtr(0.5 * a) - 1.0) if a > 1e-6 else q * a / math.sqrt(2.0 * math.pi)
+    found = privacy.delta(run, 0.0)
+    assert one * (1 - 1e-9) <= found.upper <= 3 * one * (1 + 1e-9)
+    assert found.lower <= 3 * one
+    assert privacy.delta(DPSGD(math.inf, 0.5, 3), 1.0) == Enclosure(0.0, 0.0)

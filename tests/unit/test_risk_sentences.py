@@ -253,3 +253,21 @@ def test_messages_name_what_was_given():
     run = risk.training_run(noise_multiplier=1e-4, sampling_rate=1.0, steps=2)
     reason = risk.assess(run, risk.record(dimension=784))["direction_error"].reason
     assert reason == "the direction is computed from a noise multiplier of 0.000141 on"
+
+
+def test_an_unfinished_epoch_takes_a_record_with_the_share_of_its_batches():
+    run = risk.training_run(
+        noise_multiplier=0.05, sampling_rate=0.001, steps=100, sampler="random-allocation"
+    )
+    assert (run.as_told.sampling_rate, run.as_told.steps) == (0.1, 1)
+    report = risk.assess(run, risk.record(dimension=784, data_range=1.0, data_norm=1.0))
+    assert "In 90% of runs no step takes the record" in judged(report, "picture").text
+
+
+def test_an_interval_of_replacement_shows_both_ends():
+    run = risk.training_run(
+        noise_multiplier=0.5, sampling_rate=0.01, steps=100, adjacency="replace"
+    )
+    report = risk.assess(run)
+    assert "what lies between is not known" in judged(report, "membership").text
+    assert "likelihood ratio test" not in report["epsilon"].tightness

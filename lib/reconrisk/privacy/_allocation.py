@@ -219,7 +219,8 @@ def _one_ratio(a: float, width: float, spill: float) -> _Sum:
     nu, error = _normal_masses(edges, 0.0)
     mu, slip = _normal_masses(edges, a)
     relative = float(np.maximum(error, slip)[(nu > 0.0) & (mu > 0.0)].max())
-    share = _share(np.exp(np.log(mu) - np.log(nu) - points[:-1] * width), width)
+    with np.errstate(divide="ignore", over="ignore"):  # a cell far out may hold one law alone
+        share = _share(np.exp(np.log(mu) - np.log(nu) - points[:-1] * width), width)
     laws = []
     for mass, mean in ((nu, 0.0), (mu, a)):
         law = np.zeros(points.size)

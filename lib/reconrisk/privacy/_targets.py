@@ -35,6 +35,8 @@ _FARTHEST = 50.0
 
 #: delta of several releases that is only bounded
 _LEAST_DELTA = 1e-100
+#: sampling rates and shifts below which closed forms are as good as a lattice
+_LEAST_RATE, _LEAST_SHIFT = 1e-13, 1e-7
 
 #: default relative width of enclosures
 TOLERANCE = 1e-4
@@ -250,10 +252,15 @@ def delta(
             return Enclosure(0.0, most)
         return _cap_enclosure(most, lambda: composed_delta(one, float(epsilon), float(tolerance)))
     mechanism = mechanism_of(one)
+    if mechanism.inverse_noise == 0.0:
+        return Enclosure(0.0, 0.0)
     if mechanism.sampling_rate < 1.0:
         outer = _outer_delta(mechanism, float(epsilon))
         if mechanism.steps == 1 or mechanism.inverse_noise > STEEPEST:
             return outer
+        if mechanism.sampling_rate < _LEAST_RATE or mechanism.inverse_noise < _LEAST_SHIFT:
+            closed = outer_delta([one], float(epsilon))
+            return Enclosure(min(outer.lower, closed), min(outer.upper, closed))
         lower, upper = delta_enclosure(mechanism, float(epsilon), float(tolerance))
         return Enclosure(max(lower, outer.lower), min(upper, outer.upper))
     return _full_batch_delta(math.sqrt(mechanism.steps) * mechanism.inverse_noise, float(epsilon))

@@ -138,7 +138,8 @@ def _membership(asked: _Asked) -> Judgement:
         f"{chance(power)} of the members; a blind one recognises 1%."
     )
     # an interval as wide as that is no value
-    open_ = asked.run.guarantee_of_noise and certain < 0.9 * power
+    between = asked.run.guarantee_of_noise or asked.run.adjacency == "replace"
+    open_ = between and certain < 0.9 * power
     if open_:
         text += f" Attacks on some data recognise {share(certain)}: what lies between is not known."
     if asked.run.adjacency is not None:

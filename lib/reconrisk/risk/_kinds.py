@@ -119,6 +119,10 @@ class Point:
 
 
 Compute = Callable[[Setting, Point | None], Interval]
+_REPLACED = (
+    "Between what an attack reaches, whose records have opposite gradients, and what is proven: "
+    "where the two are apart, the value is not known."
+)
 
 
 @dataclass(frozen=True)
@@ -196,6 +200,8 @@ class Kind:
         said = {ADJACENT: ADJACENT.format(instead), POISSON: POISSON}
         if run.guarantee_of_noise:
             said[POISSON] = run.notes[0]
+        if ADJACENT in found.assumptions and run.adjacency == "replace":
+            found = replace(found, tightness=_REPLACED)
         return replace(found, assumptions=tuple(said.get(a, a) for a in found.assumptions))
 
     def points(self, setting: Setting) -> Iterator[Point | None]:

@@ -20,7 +20,7 @@ from reconrisk.risk._settings import TrainingRun
 __all__ = ["AS_FULL", "INFORMED", "MATCHING", "MEMBERSHIP"]
 
 INFORMED = "The attacker sees every release and knows what all other records contribute."
-_ONE_SIDED = "The record is added to a fixed data set."
+_ONE_SIDED = "Beside it stands a run on the same data with a record of gradient zero in its place."
 _DIRECTION = "A record may reverse the released direction: opposite directions are the worst case."
 #: most candidates for which the best attack on a sub-sampled run is computed
 _MOST_SAMPLED = 1_000_000

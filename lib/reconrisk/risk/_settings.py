@@ -355,14 +355,15 @@ class TrainingRun:
     def as_told(self) -> TrainingRun:
         """The run as it looks to an attacker who is told which steps took the record.
 
-        Fixed batches take a record as often as Poisson samples do, the others once an epoch.
+        Fixed batches take a record as often as Poisson samples do, the others once an epoch, and in
+        an epoch that is not finished with the share of its batches.
         """
         if not self.guarantee_of_noise:
             return self
         rate, steps = self.sampling_rate, self.steps
         if self.sampler in _BY_EPOCHS:
             assert isinstance(self.releases, SampledRun)
-            rate, steps = 1.0, self.releases.epochs
+            rate, steps = min(1.0, self.steps / self.releases.batches), self.releases.epochs
         plain = {"mechanism": "gaussian", "guarantee": None, "sampler": "poisson"}
         return replace(self, sampling_rate=rate, steps=steps, **plain)  # type: ignore[arg-type]
 
