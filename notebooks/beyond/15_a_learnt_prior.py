@@ -49,7 +49,7 @@ study = Study(
 # ## A denoiser by hand
 #
 # Train a small one here, for a few seconds, on two thousand digits, and hold it against the linear filter on digits that neither has seen. The noise is that of
-# $\sigma=0.1$, at which the "optimal" row mean errs by ten times more than the mean image does.
+# $\sigma=0.1$, at which the "optimal" row mean errs by 13 times as much as the mean image does.
 
 # %%
 import torch
@@ -129,7 +129,7 @@ study.judge(prior_on_run, run_tables)
 # an epsilon of some hundreds" is a statement about attackers without a prior; one with a prior needs about a tenth of it.
 #
 # Whose merit is that? Every attacker here is told the label. The mean of other digits of that label, which looks at no gradient, is below everybody's curve at 10 but that of the list, and
-# level with it; the denoiser, which makes no use of the label, is above. At 100 a filter with the label's covariance does as well as the denoiser. Learning pays from there on.
+# level with it; the denoiser, which makes no use of the label, is above. At 100 a filter with the label's covariance does as well as the denoiser. At 1,000 learning pays.
 #
 # How near to the best is that? The red line is an attacker who has the record on a list of a thousand digits and takes the posterior mean, from the exact
 # likelihood of all gradients: no attack on digits of that list errs less. At 10 that one too is left with what the label leaves, so there the noise hides the digit. At 100 it
