@@ -36,7 +36,7 @@ def test_the_attack_has_the_law_of_equation_20(rows):
 
 def test_without_noise_the_record_comes_back_by_every_route():
     record = _record(9)
-    run = DPSGD(1e-300, max_grad_norm=0.1)
+    run = DPSGD(1e-100, max_grad_norm=0.1)
     observed = attacks.observe(
         record[None], run, torch.Generator(), rows=3, bias=True, keep_rows=True
     )
@@ -50,7 +50,7 @@ def test_without_noise_the_record_comes_back_by_every_route():
 
 def test_offset_and_input_scale_are_undone():
     record = _record(9)
-    run = DPSGD(1e-300, max_grad_norm=0.1)
+    run = DPSGD(1e-100, max_grad_norm=0.1)
     offset = torch.full((9,), 0.5, dtype=torch.float64)
     observed = attacks.observe(record[None], run, torch.Generator(), offset=offset, input_scale=2.0)
     torch.testing.assert_close(attacks.known_scale(observed)[0], record)
@@ -58,10 +58,10 @@ def test_offset_and_input_scale_are_undone():
 
 def test_the_unclipped_release_is_what_ziller_et_al_reconstruct():
     record = _record(6)
-    run = DPSGD(1e-300, max_grad_norm=100.0)
+    run = DPSGD(1e-100, max_grad_norm=100.0)
     observed = attacks.observe(record[None], run, torch.Generator())
     torch.testing.assert_close(attacks.unscaled(observed)[0], record)
-    short = DPSGD(1e-300, max_grad_norm=0.5)
+    short = DPSGD(1e-100, max_grad_norm=0.5)
     clipped = attacks.unscaled(attacks.observe(record[None], short, torch.Generator()))[0]
     assert float(clipped.norm()) == pytest.approx(0.5)
 

@@ -482,4 +482,4 @@ def test_an_effect_is_positive():
 
 def test_refuting_on_stand_in_data_is_a_difference():
     judged = refute("E-A-02", holds=False, corrected_holds=True, stand_in=True)
-    assert judged.status == "differs" and judged.erratum == "E-A-02"
+    assert judged.status == "differs on stand-in data" and judged.erratum == "E-A-02"

@@ -208,7 +208,7 @@ def test_noise_leaves_the_error_of_an_attacker_who_knows_the_signals(search):
     d = signals.numpy()
     information = bounds.gradient_information([(np.zeros(300), d)])
     smallest = float(torch.linalg.svdvals(gradient)[3])
-    for share, certified in ((1e-4, True), (0.03, True), (3.0, False)):
+    for share, is_found in ((1e-4, True), (0.03, True), (3.0, False)):
         noise_std = share * smallest / (300 * 2500) ** 0.25
         noise = torch.randn(300, 2501, generator=generator(7), dtype=torch.float64) * noise_std
         found = attacks.sparse_batch_attack(
@@ -221,8 +221,9 @@ def test_noise_leaves_the_error_of_an_attacker_who_knows_the_signals(search):
             trials=256 if search == "descent" else 20_000,
             noise_std=np.float64(noise_std),  # comparisons of NumPy numbers are no Python bools
         )
-        assert found.certified is certified, (share, found.reason)
-        if certified:
+        assert (found.inputs is not None) is is_found, (share, found.reason)
+        assert not found.certified  # biases are too small beside the outputs to tell a brightness
+        if is_found:
             distances = torch.cdist(records, found.inputs).amin(dim=1)
             rmse = float(distances.square().mean() / 2500) ** 0.5
             # each value of a record has the same floor: one column of the records is enough
@@ -263,9 +264,12 @@ def test_batches_are_exact_where_zeros_determine_them(width, fewest, most):
         records, *rest = batch(4, width=width, dimension=20, seed=seed)
         found = attack(records, *rest, search="sampling", trials=8192)
         by_zeros = bool(attacks.determined_by_zeros(rest[-1].numpy()).all())
-        near = found.certified and float(torch.cdist(records, found.inputs).amin(dim=1).max())
+        # so few units seldom tell how bright a record is: the certificate is withheld
+        near = found.inputs is not None and float(
+            torch.cdist(records, found.inputs).amin(dim=1).max()
+        )
         determined += by_zeros
-        exact += by_zeros and found.certified and near < 1e-6
+        exact += by_zeros and found.inputs is not None and near < 1e-6
     assert fewest <= determined <= most
     assert 0.8 * determined <= exact <= determined
 

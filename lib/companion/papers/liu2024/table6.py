@@ -255,9 +255,8 @@ CAPTION = (
     "as run here, with 95% intervals over the pictures; hollow, where the data are the paper's and "
     "the distance is not another: printed, for another network; grey, where a network's weights "
     "are searched: random vectors enter it in the place of features. Below: PSNR over one weight "
-    "at a time, at half the iterations, with the paper's choice as a dashed line; dotted, the same "
-    "on pictures of the attacker's own. Where a network's weights are searched, features of weight "
-    "0 do not enter it either."
+    "at a time, at half the iterations (features of weight 0 do not enter such a network either); "
+    "dashed, the paper's choice; dotted, pictures of the attacker's own."
 )
 
 
