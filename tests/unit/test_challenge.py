@@ -198,7 +198,7 @@ def name(releases, sigma, candidates):
         ("def name(:", "must be Python"),
         (
             "def name(r, s, c): return [0]",
-            r"name must return numbers of at most 1e+06, shape \(20,\)",
+            r"name must return numbers of at most 1e\+06, shape \(20,\)",
         ),
         ("def name(r, s, c): return [-1] * len(r)", "positions from 0 to 999"),
         ("def rebuild(r, s, o): return r * float('nan')", "rebuild must return numbers of at most"),
