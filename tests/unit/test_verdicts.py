@@ -302,3 +302,11 @@ def test_what_the_error_does_not_decide_says_what_would():
 def test_a_slip_of_the_pen_is_a_misprint():
     verdict = refute("E-A-01", holds=False, corrected_holds=True)
     assert registry.errata()["E-A-01"].weight == verdict.status == "misprint"
+
+
+def test_a_statement_in_doubt_is_told_as_whose_it_is():
+    assert Verdict("C-001", "differs", "it holds").told == "The paper: it holds"
+    own = next(c.id for c in registry.claims().values() if c.paper_key == "beyond")
+    for target in (own, "beyond/priors"):
+        assert Verdict(target, "not decided", "it holds").told == "Our claim: it holds"
+        assert Verdict(target, "reproduced", "it holds").told == "it holds"

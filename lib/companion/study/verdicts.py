@@ -106,8 +106,12 @@ class Verdict:
 
     @property
     def told(self) -> str:
-        """The statement; one that is no fact is said to be the paper's."""
-        return f"The paper: {self.statement}" if self.in_doubt else self.statement
+        """The statement; one that is no fact is said to be the paper's, or our claim."""
+        if not self.in_doubt:
+            return self.statement
+        row = registry.claims().get(self.target)
+        own = self.target.startswith("beyond/") or (row is not None and row.paper_key == "beyond")
+        return f"{'Our claim' if own else 'The paper'}: {self.statement}"
 
     @property
     def reason(self) -> str:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from reconrisk._types import Enclosure
 from reconrisk.privacy._gaussian import ERROR, log_delta_of_shift
 from reconrisk.privacy._releases import Release, full_batch_shift, log_mean_square, taken
 
-__all__ = ["outer_delta"]
+__all__ = ["enclose_full_batch_delta", "outer_delta"]
 
 #: relative margin for the roundings of a few terms
 _MARGIN = 1e-12
@@ -30,15 +31,17 @@ def outer_delta(releases: Sequence[Release], epsilon: float) -> float:
     shift = full_batch_shift(releases)
     if shift == math.inf:
         return 1.0
-    found = min(_delta_of_shift(epsilon, shift), _by_mean_square(releases, epsilon))
+    found = min(enclose_full_batch_delta(shift, epsilon).upper, _by_mean_square(releases, epsilon))
     if len(releases) == 1:
         found = min(found, _by_taken_batches(releases[0], epsilon, shift))
     return min(found, 1.0)
 
 
-def _delta_of_shift(epsilon: float, shift: float) -> float:
-    log_delta = log_delta_of_shift(epsilon, shift)
-    return math.exp(min(log_delta + ERROR + 4e-15 * abs(log_delta), 0.0)) + 5e-324
+def enclose_full_batch_delta(shift: float, epsilon: float) -> Enclosure:
+    """Enclose the delta of one Gaussian release with a shift of so many deviations."""
+    value = log_delta_of_shift(epsilon, shift)
+    slack = ERROR + 4e-15 * abs(value)
+    return Enclosure(math.exp(value - slack), min(math.exp(value + slack) + 5e-324, 1.0))
 
 
 def _by_taken_batches(release: Release, epsilon: float, shift: float) -> float:
@@ -52,7 +55,7 @@ def _by_taken_batches(release: Release, epsilon: float, shift: float) -> float:
     total = 0.0 if most == steps else mean ** (most + 1) / math.factorial(most + 1)
     for k in range(1, most + 1):
         weight = mean**k / math.factorial(k) * math.exp(-share * (steps - k))
-        total += weight * _delta_of_shift(epsilon, math.sqrt(k) * one)
+        total += weight * enclose_full_batch_delta(math.sqrt(k) * one, epsilon).upper
     return total * (1.0 + _MARGIN) + 5e-324
 
 

@@ -36,6 +36,14 @@ SAMPLERS = {
 LEAST_SAMPLED_NOISE = 0.05
 _BINS = 4000
 
+#: what a neighbouring data set has in the place of the record, and the sentence that says it
+NEIGHBOURS = {
+    "add-remove": "no record",
+    "zero-out": "a record of gradient zero",
+    "replace": "any other record",
+}
+NEIGHBOUR = "The neighbouring data set has {} in the record's place."
+
 Value = TypeVar("Value")
 
 
@@ -131,18 +139,18 @@ class SampledRun:
         return -(-int(self.steps) // self.batches)
 
     @property
-    def assumption(self) -> str:
-        """What is assumed of the batches and of neighbouring data, as a sentence."""
+    def drawing(self) -> str:
+        """How batches are drawn, as a sentence."""
         what = SAMPLERS[self.sampler]
         text = what[0].upper() + what[1:]
         if self.sampler not in ("poisson", "fixed"):
             text += f"; an epoch has {self.batches:,} batches, and {self.epochs:,} begin"
-        instead = {
-            "zero-out": "a record of gradient zero",
-            "replace": "any other record",
-            "add-remove": "no record",
-        }[self.adjacency]
-        return f"{text}. The neighbouring data set has {instead} in the record's place."
+        return f"{text}."
+
+    @property
+    def assumption(self) -> str:
+        """What is assumed of the batches and of neighbouring data, in two sentences."""
+        return f"{self.drawing} {NEIGHBOUR.format(NEIGHBOURS[self.adjacency])}"
 
     def dominating(self) -> list[Release]:
         """Return releases that say at least as much about a record as the run does."""

@@ -12,7 +12,7 @@ from scipy import optimize
 from reconrisk import arguments, special
 from reconrisk._types import DPSGD, Enclosure, check_not_described, check_run
 from reconrisk.privacy._gaussian import ERROR, log_delta_of_shift
-from reconrisk.privacy._outer import outer_delta
+from reconrisk.privacy._outer import enclose_full_batch_delta, outer_delta
 from reconrisk.privacy._phases import (
     Release,
     as_run_or_releases,
@@ -263,12 +263,9 @@ def delta(
             return Enclosure(min(outer.lower, closed), min(outer.upper, closed))
         lower, upper = delta_enclosure(mechanism, float(epsilon), float(tolerance))
         return Enclosure(max(lower, outer.lower), min(upper, outer.upper))
-    return _full_batch_delta(math.sqrt(mechanism.steps) * mechanism.inverse_noise, float(epsilon))
-
-
-def _full_batch_delta(shift: float, epsilon: float) -> Enclosure:
-    value, slack = log_delta_of_shift(epsilon, shift), _slack(epsilon, shift)
-    return Enclosure(math.exp(value - slack), min(math.exp(value + slack) + 5e-324, 1.0))
+    return enclose_full_batch_delta(
+        math.sqrt(mechanism.steps) * mechanism.inverse_noise, float(epsilon)
+    )
 
 
 def _outer_delta(mechanism: Mechanism, epsilon: float) -> Enclosure:
@@ -276,10 +273,10 @@ def _outer_delta(mechanism: Mechanism, epsilon: float) -> Enclosure:
     q, a = mechanism.sampling_rate, mechanism.inverse_noise
     lift = math.expm1(epsilon)
     at = math.log1p(lift / q) if lift < 1e300 * q else math.log(lift) - math.log(q)
-    lower = q * _full_batch_delta(a, at * (1.0 + 1e-14)).lower * (1.0 - 1e-14)
-    upper = _full_batch_delta(math.sqrt(mechanism.steps) * a, epsilon).upper
+    lower = q * enclose_full_batch_delta(a, at * (1.0 + 1e-14)).lower * (1.0 - 1e-14)
+    upper = enclose_full_batch_delta(math.sqrt(mechanism.steps) * a, epsilon).upper
     if mechanism.steps == 1:
-        one = q * _full_batch_delta(a, at * (1.0 - 1e-14)).upper * (1.0 + 1e-14)
+        one = q * enclose_full_batch_delta(a, at * (1.0 - 1e-14)).upper * (1.0 + 1e-14)
         upper = min(upper, one + 5e-324)
     return Enclosure(lower, upper)
 

@@ -6,13 +6,14 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from reconrisk.privacy._samplers import NEIGHBOURS
 from reconrisk.risk._catalogue import KINDS
 from reconrisk.risk._correlated import CorrelatedRun, given_noise
 from reconrisk.risk._entries import Entry
 from reconrisk.risk._kinds import Point, Setting, compute_entry
 from reconrisk.risk._least_noise import least_noise
 from reconrisk.risk._numbers import chance, number, share
-from reconrisk.risk._settings import NEIGHBOURS, TrainingRun
+from reconrisk.risk._settings import TrainingRun
 from reconrisk.risk._warnings import dataset_size
 
 __all__ = [

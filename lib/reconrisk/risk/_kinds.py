@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from reconrisk._types import DPSGD
+from reconrisk.privacy._samplers import NEIGHBOUR, NEIGHBOURS
 from reconrisk.risk._entries import Entry, Interval, Source, entry_key
 from reconrisk.risk._settings import (
-    NEIGHBOURS,
     Questions,
     Record,
     SettingError,
@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 #: assumptions that every run words for itself: its adjacency, its batches
-ADJACENT = "The neighbouring data set has {} in the record's place."
+ADJACENT = NEIGHBOUR
 POISSON = (
     "Every step takes each record with the sampling rate, by itself; batches of a fixed size drawn "
     "without replacement are another mechanism."

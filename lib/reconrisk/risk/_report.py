@@ -8,6 +8,7 @@ from functools import cached_property
 from html import escape
 from typing import Any
 
+from reconrisk.privacy._samplers import NEIGHBOURS
 from reconrisk.risk._correlated import CorrelatedRun, given_noise
 from reconrisk.risk._entries import THREAT_MODELS, Entry
 from reconrisk.risk._judgement import Judgement, judgements
@@ -15,7 +16,7 @@ from reconrisk.risk._kinds import Setting
 from reconrisk.risk._numbers import describe_value, says_nothing, short
 from reconrisk.risk._phases import describe_phases
 from reconrisk.risk._references import REFERENCES, Reference
-from reconrisk.risk._settings import NEIGHBOURS, Questions, Record, TrainingRun, TwoLayerModel
+from reconrisk.risk._settings import Questions, Record, TrainingRun, TwoLayerModel
 from reconrisk.risk._text import (
     COLUMNS,
     PAPERS,

@@ -58,12 +58,6 @@ _MOST_VALUES = 100
 _SIX_DIGITS = 5e-6
 #: samplers that put a record into one step an epoch
 _BY_EPOCHS = ("random-allocation", "shuffle", "cyclic")
-#: what a neighbouring data set has in the place of the record
-NEIGHBOURS = {
-    "add-remove": "no record",
-    "zero-out": "a record of gradient zero",
-    "replace": "any other record",
-}
 #: adjacencies of which something is proven, the first of them by default. Without a record all
 #: later ones move to other batches where the order is shuffled or fixed.
 _ADJACENCIES = {
@@ -647,7 +641,7 @@ def _otherwise_sampled(run: TrainingRun) -> TrainingRun:
     return replace(
         run,
         mechanism="guarantee",
-        notes=(found.assumption.partition(" The neighbouring")[0], *run.notes),
+        notes=(found.drawing, *run.notes),
         guarantee=Releases(found, words),
     )
 

@@ -76,8 +76,6 @@ SCENARIOS = (
     ),
 )
 
-#: defences that an aware attacker sees in the update, or knows the size of
-_SEEN = ("GradDrop", "GradPrune", "LocalAggregation", "GradNoise")
 #: an error of pixels in [0, 1] below which a picture counts as recovered, a quarter of the step
 #: between two of the 256 grey levels
 RECOVERED = 1e-3

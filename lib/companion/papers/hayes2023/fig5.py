@@ -74,12 +74,6 @@ def measure(study: Context) -> Tables:
     )
 
 
-def _turned(rates: pd.Series) -> tuple[list[float], list[float]]:
-    """The rates in order, and in the reversed order."""
-    ordered = sorted(set(rates))
-    return ordered, ordered[::-1]
-
-
 def judge(tables: Tables) -> Iterator[Verdict]:
     bound, attack, top = _tables(tables)
     grows, below = curves.rises(bound), subsampled.never_above(attack)
