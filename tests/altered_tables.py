@@ -9,16 +9,14 @@ import pandas as pd
 
 from companion.study import Tables, registry
 from companion.study.exhibits import file_of, judged
-from companion.study.recorded import RECORDED, tables_of
-from companion.study.records import read_record
+from companion.study.records import RECORDED, read_record
 
 __all__ = ["altered", "recorded", "statuses"]
 
 
 def recorded(exhibit: str) -> Tables:
     """The tables of an exhibit's record."""
-    record = read_record(registry.project_root() / RECORDED / exhibit)
-    return tables_of(exhibit, record)
+    return read_record(registry.project_root() / RECORDED / exhibit).tables
 
 
 Change = Callable[[pd.DataFrame], pd.DataFrame]

@@ -9,8 +9,7 @@ import pandas as pd
 
 from companion.study import Tables
 from companion.study.exhibits import file_of, judged
-from companion.study.recorded import RECORDED, tables_of
-from companion.study.records import read_record
+from companion.study.records import RECORDED, read_record
 from companion.study.registry import project_root
 
 __all__ = ["altered", "recorded", "statuses", "with_tables"]
@@ -18,7 +17,7 @@ __all__ = ["altered", "recorded", "statuses", "with_tables"]
 
 def recorded(exhibit: str) -> Tables:
     """The tables of an exhibit's recorded run."""
-    return tables_of(exhibit, read_record(project_root() / RECORDED / exhibit))
+    return read_record(project_root() / RECORDED / exhibit).tables
 
 
 def with_tables(tables: Tables, **frames: pd.DataFrame) -> Tables:

@@ -55,8 +55,7 @@ if TYPE_CHECKING:
     )
     from companion.study.parameters import Parameter, Settings
     from companion.study.perturbations import Parts, at, by
-    from companion.study.recorded import RECORDED, pictures_at_hand
-    from companion.study.records import read_record
+    from companion.study.records import RECORDED, pictures_at_hand, read_record
     from companion.study.running import measurement
     from companion.study.session import Context
     from companion.study.sweep import as_table

@@ -13,7 +13,7 @@ from bs4 import BeautifulSoup
 from companion.book import figures, sources
 from companion.study import registry, stored
 from companion.study.exhibits import find_exhibit
-from companion.study.stored_tables import FOLDER
+from companion.study.records import FOLDER
 
 ROOT = registry.project_root()
 

@@ -7,7 +7,7 @@ import re
 import pandas as pd
 import pytest
 
-from companion.study.recorded import RECORDED
+from companion.study.records import RECORDED
 from companion.study.registry import project_root
 
 PAGE = (project_root() / "book" / "papers" / "beyond_the_five.md").read_text(encoding="utf-8")

@@ -13,14 +13,12 @@ import pytest
 from companion.book.stage import stage
 from companion.study import find_exhibit, registry
 from companion.study.exhibits import described
+from companion.study.files import sealed
 from companion.study.recorded import (
-    RECORDED,
-    NoPicture,
     judged_again,
     recorded_ids,
-    tables_of,
 )
-from companion.study.records import RecordError, read_record
+from companion.study.records import RECORDED, NoPicture, RecordError, read_record
 from consistency import checks
 
 ROOT = registry.project_root()
@@ -46,7 +44,7 @@ def test_records_are_judged_again_and_drawn_from_their_tables(exhibit: str) -> N
     assert {v.target for v in judging.verdicts} == found.targets
     assert [v for v in judging.verdicts if v.status == "failed"] == []
     if found.is_drawn:
-        tables = tables_of(exhibit, record)
+        tables = record.tables
         with contextlib.suppress(NoPicture):
             found.draw(tables)
             words = described(found.file, tables)["alt"]
@@ -88,28 +86,26 @@ def project(tmp_path: Path, monkeypatch) -> Path:
     return tmp_path
 
 
-def edit(project: Path, change) -> None:
-    path = project / RECORDED / RECORDS[0] / "record.json"
+def edit(project: Path, change, exhibit: str = RECORDS[0]) -> None:
+    """Change a record as one would who mends its checksum as well."""
+    path = project / RECORDED / exhibit / "record.json"
     content = json.loads(path.read_text())
     change(content)
-    path.write_text(json.dumps(content))
+    del content["sha256"]
+    path.write_bytes(sealed(content))
 
 
 def test_a_stored_verdict_is_missed_only_where_it_stands(project: Path) -> None:
     # elsewhere verdicts are computed anew, and those stored with the run are history
-    edit(project, lambda c: c["result"]["verdicts"].pop())
+    edit(project, lambda c: c["verdicts"].pop())
     assert checks.unsound_records(project) == []
     # a run from before a table that judging reads
     shutil.copytree(ROOT / RECORDED / OLD, project / RECORDED / OLD)
-    path = project / RECORDED / OLD / "record.json"
-    content = json.loads(path.read_text())
-    path.with_name("metrics.csv").unlink()
-    del content["files"]["metrics.csv"]
-    path.write_text(json.dumps(content))
-    assert judged_again(OLD, read_record(path.parent)).lacks
+    (project / RECORDED / OLD / "metrics.csv").unlink()
+    edit(project, lambda c: c["files"].pop("metrics.csv"), OLD)
+    assert judged_again(OLD, read_record(project / RECORDED / OLD)).lacks
     assert checks.unsound_records(project) == []
-    content["result"]["verdicts"].pop()
-    path.write_text(json.dumps(content))
+    edit(project, lambda c: c["verdicts"].pop(), OLD)
     assert any("no verdict on" in problem for problem in checks.unsound_records(project))
 
 
@@ -135,17 +131,36 @@ def test_a_missing_table_is_found(project: Path) -> None:
     [
         pytest.param(lambda c: c["provenance"].update(seed=1), id="seed"),
         pytest.param(lambda c: c["provenance"].update(profile="quick"), id="profile"),
-        pytest.param(lambda c: c["provenance"].update(exhibit="ziller2024/fig1"), id="exhibit"),
-        pytest.param(lambda c: c["provenance"]["parameters"].popitem(), id="parameter taken"),
-        pytest.param(lambda c: c["provenance"]["parameters"].update(new=1), id="parameter added"),
+        pytest.param(lambda c: c["provenance"]["parameters"].popitem(), id="parameter"),
         pytest.param(lambda c: c["provenance"]["code"].popitem(), id="code"),
-        pytest.param(lambda c: c["provenance"].update(code_hash="0"), id="hash of the code"),
-        pytest.param(lambda c: c["result"].update(status="reproduced!"), id="status"),
-        pytest.param(lambda c: c["result"]["verdicts"][0].update(status="failed"), id="failed"),
-        pytest.param(lambda c: c.update(schema=2), id="schema"),
+        pytest.param(lambda c: c["measured"].update(ran="more trials"), id="what ran"),
+        pytest.param(lambda c: c["measured"].update(stand_ins=["patches"]), id="stand-in"),
+        pytest.param(lambda c: c["verdicts"][0].update(status="reproduced!"), id="status"),
+        pytest.param(lambda c: c["files"].popitem(), id="file"),
+        pytest.param(lambda c: c.update(schema=1), id="schema"),
+        pytest.param(lambda c: c.pop("sha256"), id="checksum"),
     ],
 )
 def test_edited_records_are_found(project: Path, change) -> None:
+    path = project / RECORDED / RECORDS[0] / "record.json"
+    content = json.loads(path.read_text())
+    change(content)
+    path.write_text(json.dumps(content))
+    assert checks.unsound_records(project)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(lambda c: c["provenance"].update(exhibit="ziller2024/fig1"), id="exhibit"),
+        pytest.param(lambda c: c["provenance"].pop("seed"), id="no seed"),
+        pytest.param(lambda c: c["provenance"]["parameters"].popitem(), id="parameter taken"),
+        pytest.param(lambda c: c["provenance"]["parameters"].update(new=1), id="parameter added"),
+        pytest.param(lambda c: c["verdicts"][0].update(status="differs"), id="no reason"),
+        pytest.param(lambda c: c.update(schema=1), id="schema"),
+    ],
+)
+def test_edited_records_with_another_checksum_are_found(project: Path, change) -> None:
     edit(project, change)
     assert checks.unsound_records(project)
 

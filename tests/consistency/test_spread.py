@@ -11,8 +11,8 @@ import pytest
 
 from companion.study import Tables, registry
 from companion.study.exhibits import find_exhibit, judged
+from companion.study.records import FOLDER, read_tables
 from companion.study.spread import SPREAD, TIMES, read_spread
-from companion.study.stored_tables import FOLDER, read_tables
 from companion.study.tables import file_stem
 from companion.study.verdicts import failures_kept
 
@@ -23,7 +23,7 @@ _NUMBER = re.compile(r"[-+]?\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?")
 
 def moved_tables(exhibit: str) -> Tables:
     """The stored tables with every number moved up or down by what other kernels do to it."""
-    stored, spread = read_tables(ROOT / exhibit, exhibit), read_spread(ROOT / exhibit)
+    stored, spread = read_tables(ROOT / exhibit), read_spread(ROOT / exhibit)
     rng, frames = np.random.default_rng(0), {}
     for name, table in stored.items():
         frames[name] = table = table.copy()
@@ -52,9 +52,7 @@ def test_no_digit_is_printed_that_kernels_decide(exhibit):
     """The digit before the last printed one stays where every number moves by its spread."""
     module = find_exhibit(exhibit).file
     with failures_kept():
-        was, now = (
-            judged(module, t) for t in (read_tables(ROOT / exhibit, exhibit), moved_tables(exhibit))
-        )
+        was, now = (judged(module, t) for t in (read_tables(ROOT / exhibit), moved_tables(exhibit)))
     moved = [
         f"{verdict.target}: {a} becomes {b}"
         for verdict, other in zip(was, now, strict=True)

@@ -41,7 +41,7 @@ def test_no_name_of_a_stored_run_has_two_reasons():
 
 def test_stand_ins_of_recorded_runs_have_reasons_too():
     for record in read_recorded(ROOT).records.values():
-        for name in record.result.get("stand_ins", ()):
+        for name in record.stand_ins:
             assert registry.stand_in(name) not in ASKED_FOR, name
 
 

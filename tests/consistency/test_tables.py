@@ -6,17 +6,17 @@ than tables, so what a notebook stores must come out of its tables again.
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from companion.study import registry, stored
 from companion.study.exhibits import described, find_exhibit, judged
+from companion.study.records import FOLDER, find_records, read_tables
 from companion.study.results import Result
-from companion.study.stored_tables import FOLDER, read_tables
 
 ROOT = registry.project_root()
-EXHIBITS = sorted(
-    p.parent.relative_to(ROOT / FOLDER).as_posix() for p in ROOT.glob(f"{FOLDER}/*/*/tables.json")
-)
+EXHIBITS = find_records(ROOT / FOLDER)
 
 
 @pytest.fixture(scope="module")
@@ -28,9 +28,16 @@ def test_every_exhibit_has_its_tables(results):
     assert EXHIBITS == sorted(results)
 
 
+def test_every_notebook_names_the_records_of_its_exhibits():
+    assert stored.read(ROOT).problems == ()
+    for path in stored.notebooks(ROOT):
+        notebook = json.loads(path.read_text(encoding="utf-8"))
+        assert stored.checksums_of(notebook).keys() == stored.exhibit_cells(notebook).keys(), path
+
+
 @pytest.mark.parametrize("exhibit_id", EXHIBITS)
 def test_stored_tables_are_judged_as_the_notebook_says(results, exhibit_id):
-    tables = read_tables(ROOT / FOLDER / exhibit_id, exhibit_id)
+    tables = read_tables(ROOT / FOLDER / exhibit_id)
     content = results[exhibit_id].content
     # what a verdict would have noticed takes a second to compute; nbval compares it
     told = [verdict | {"notices": ""} for verdict in content["verdicts"]]
@@ -45,7 +52,7 @@ def test_stored_tables_are_drawn(results, exhibit_id, tmp_path):
     from matplotlib.text import Text
 
     exhibit = find_exhibit(exhibit_id)
-    tables = read_tables(ROOT / FOLDER / exhibit_id, exhibit_id)
+    tables = read_tables(ROOT / FOLDER / exhibit_id)
     before = plt.get_fignums()
     figure = exhibit.draw(tables)
     figure.draw_without_rendering()  # what is wrong with a text or an axis shows here

@@ -15,6 +15,7 @@ import nbformat
 import pytest
 
 from companion.study import registry, stored, verdicts
+from companion.study.records import FOLDER
 from companion.study.results import RESULT_MIME
 from consistency import checks
 
@@ -24,6 +25,8 @@ ROOT = registry.project_root()
 @pytest.fixture()
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A copy of the project's notebooks and data, which the registry reads instead."""
+    (tmp_path / "tests").mkdir()
+    (tmp_path / FOLDER).symlink_to(ROOT / FOLDER)
     for folder in ("notebooks", "data"):
         shutil.copytree(ROOT / folder, tmp_path / folder)
     with monkeypatch.context() as patch:
@@ -79,7 +82,7 @@ def cheapest() -> tuple[nbformat.NotebookNode, str]:
         if not cells:  # a tutorial
             continue
         exhibit_id, cell = next(iter(cells.items()))
-        seconds = stored.stored_provenance(notebook)[exhibit_id]["seconds"]
+        seconds = stored.read_provenances(ROOT, notebook)[exhibit_id].seconds
         options.append((seconds, path, notebook, exhibit_id, notebook.cells.index(cell)))
     _, _, notebook, exhibit_id, index = min(options, key=lambda o: o[:2])
     notebook.cells = notebook.cells[: index + 1]

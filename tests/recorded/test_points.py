@@ -15,8 +15,8 @@ import pytest
 
 from companion.study import find_exhibit, registry
 from companion.study.inputs import checksums
-from companion.study.recorded import RECORDED, recorded_ids
-from companion.study.records import Record, read_record
+from companion.study.recorded import recorded_ids
+from companion.study.records import RECORDED, Record, read_record
 from recorded import points
 from recorded.replay import context_of
 

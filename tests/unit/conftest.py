@@ -141,7 +141,7 @@ class Project:
         return self.folder / "fig1.py"
 
     def notebook(
-        self, name: str, outputs: Mapping[str, Any], provenance: Mapping[str, Any] | None = None
+        self, name: str, outputs: Mapping[str, Any], records: Mapping[str, str] | None = None
     ) -> Path:
         """Write an executed notebook with one cell per exhibit.
 
@@ -168,7 +168,7 @@ class Project:
                     "outputs": [] if content is None else [shown],
                 }
             )
-        metadata = {"reconrisk": {"provenance": dict(provenance or {})}}
+        metadata = {"reconrisk": {"records": dict(records or {})}}
         path = self.root / "notebooks" / f"{name}.ipynb"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(
@@ -179,15 +179,16 @@ class Project:
     def refreshed(self) -> Path:
         """Write the notebook of both exhibits as a refresh would."""
         from companion.study import Study
-        from companion.study.records import provenance
+        from companion.study.provenance import describe_run
+        from companion.study.records import FOLDER, attach_provenance, write_record
 
-        session = Study()
-        ids = ["ziller2024/fig1", "ziller2024/table1"]
-        return self.notebook(
-            "ziller2024/01_bounds",
-            {i: session.run(i).as_dict() for i in ids},
-            {i: provenance(session, i, 0.4).as_dict() for i in ids},
-        )
+        session, outputs, records = Study(), {}, {}
+        for exhibit in ("ziller2024/fig1", "ziller2024/table1"):
+            result = session.run(exhibit)
+            outputs[exhibit] = result.as_dict()
+            folder = write_record(result.tables, self.root / FOLDER / exhibit).parent
+            records[exhibit] = attach_provenance(folder, describe_run(session, exhibit, 0.4))
+        return self.notebook("ziller2024/01_bounds", outputs, records)
 
 
 @pytest.fixture

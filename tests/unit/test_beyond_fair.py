@@ -20,8 +20,7 @@ from companion.papers.beyond.direction_laws import (
     log_density_vmf,
 )
 from companion.study import failures_kept, registry
-from companion.study.recorded import RECORDED, tables_of
-from companion.study.records import read_record
+from companion.study.records import RECORDED, read_record
 from reconrisk import bounds, privacy
 from reconrisk.mechanisms import sample_vmf, vmf_cosines
 from reconrisk.models import SigmoidNetwork
@@ -172,7 +171,7 @@ def test_at_equal_accuracy_the_cosine_under_attack_decides():
 
 
 def test_more_noise_in_the_runs_leaves_matched_utility_undecided():
-    tables = tables_of("beyond/mechanism_or_calibration", read_record(RECORD))
+    tables = read_record(RECORD).tables
     attack, utility = tables["attack"], tables["utility"]
 
     def judged(attack, utility):

@@ -12,7 +12,7 @@ import torch
 from companion.papers.beyond import one_run
 from companion.papers.beyond.record_gradient import clipped_gradient
 from companion.study import registry
-from companion.study.stored_tables import FOLDER
+from companion.study.records import FOLDER
 from made_tables import made
 from reconrisk.models import Classifier
 from reconrisk.training import gradient_factors

@@ -26,7 +26,6 @@ from companion.papers.biswas2024 import (
 )
 from companion.study import Study, Tables, registry
 from companion.study.exhibits import judged, targets_of
-from companion.study.recorded import tables_of
 from companion.study.records import read_record
 from reconrisk import DPSGD, privacy
 
@@ -54,7 +53,7 @@ def measured(name: str, seed: int = 11) -> Tables:
     if name == "table4":
         exhibit = f"{KEY}/{name}"
         folder = registry.project_root() / "data" / "recorded" / exhibit
-        return tables_of(exhibit, read_record(folder))
+        return read_record(folder).tables
     overrides = {f"{KEY}/{name}": SMALL[name]} if name in SMALL else {}
     return module_of(name).measure(Study(seed=seed, overrides=overrides))
 

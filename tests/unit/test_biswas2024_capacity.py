@@ -18,8 +18,7 @@ from companion.papers.biswas2024 import capacity_at_paper_size as paper_size
 from companion.papers.biswas2024 import fig5, lem3, random_channels, thm4, thm5, thm6
 from companion.study import Study, Tables, registry
 from companion.study.exhibits import described, judged
-from companion.study.recorded import tables_of
-from companion.study.records import read_record
+from companion.study.records import RECORDED, read_record
 from reconrisk import bounds
 
 # --- the routes, where the answer is known ------------------------------------------------------
@@ -183,9 +182,7 @@ def measured(name: str) -> Tables:
     """Tables of a small run with another seed; of the recorded one where a run is long."""
     exhibit = f"{KEY}/{name}"
     if name == "fig5":
-        return tables_of(
-            exhibit, read_record(registry.project_root() / "data" / "recorded" / exhibit)
-        )
+        return read_record(registry.project_root() / RECORDED / exhibit).tables
     return module_of(name).measure(Study(seed=11, overrides={exhibit: SMALL[name]}))
 
 

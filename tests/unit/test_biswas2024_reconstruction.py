@@ -26,10 +26,8 @@ from companion.papers.biswas2024 import printed_reconstructions as prints
 from companion.study import session
 from companion.study.exhibits import id_of, judged
 from companion.study.parameters import Settings
-from companion.study.recorded import RECORDED, tables_of
-from companion.study.records import read_record
+from companion.study.records import FOLDER, RECORDED, read_record, read_tables
 from companion.study.session import Context
-from companion.study.stored_tables import FOLDER, read_tables
 from companion.study.tables import Tables
 from companion.study.verdicts import overall
 from reconrisk import bounds, metrics
@@ -62,7 +60,7 @@ def a_task(size, releases, *, seed=0, draws=2, iterations=2, **given):
 def recorded(module):
     """The tables of the recorded run, which is on the paper's data."""
     exhibit = id_of(module)
-    return tables_of(exhibit, read_record(ROOT / RECORDED / exhibit))
+    return read_record(ROOT / RECORDED / exhibit).tables
 
 
 def statuses(module, tables, altered=None, stand_in=False):
@@ -408,7 +406,7 @@ def test_the_attack_is_judged_by_its_tables():
 @pytest.mark.parametrize("share", [1.0, 1.08])
 def test_series_are_judged_together(share):
     """Each cell of garments may pass for the printed one, though all nine lie above print."""
-    tables = tables_of("biswas2024/fig1", read_record(ROOT / RECORDED / "biswas2024/fig1"))
+    tables = read_record(ROOT / RECORDED / "biswas2024/fig1").tables
     both = attacked.beside(tables["ours"], tables["printed"])
     for metric in attacked.DECIMALS:
         both[metric] = share * both[f"{metric} printed"]
@@ -448,7 +446,7 @@ def test_pictures_show_every_printed_number(module, printed):
 @pytest.mark.parametrize("module", [fig1, table2])
 def test_no_printed_number_is_drawn_over_other_data(module):
     exhibit = id_of(module)
-    tables = read_tables(ROOT / FOLDER / exhibit, exhibit)
+    tables = read_tables(ROOT / FOLDER / exhibit)
     digits, garments = module.draw(tables).axes[:2]
     assert not tables.origin_of("digits") and hollow_marks([digits]) > 0
     assert tables.origin_of("garments") and hollow_marks([garments]) == 0

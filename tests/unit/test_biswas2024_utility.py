@@ -17,8 +17,7 @@ from companion.experiments import utility_runs as runs
 from companion.papers.biswas2024 import algorithm_lines as lines
 from companion.papers.biswas2024 import fig2, label_accuracies, table5
 from companion.study.exhibits import id_of, judged
-from companion.study.recorded import RECORDED, tables_of
-from companion.study.records import read_record
+from companion.study.records import RECORDED, read_record
 from companion.study.tables import Tables
 from companion.study.verdicts import overall
 from reconrisk import privacy
@@ -41,7 +40,7 @@ def _batch(size: int = 12, seed: int = 0) -> lines.Batch:
 def _recorded(module) -> Tables:
     """The tables of the recorded run, which is on the paper's data."""
     exhibit = id_of(module)
-    return tables_of(exhibit, read_record(ROOT / RECORDED / exhibit))
+    return read_record(ROOT / RECORDED / exhibit).tables
 
 
 def _statuses(module, tables: Tables, stand_in: bool = False, **altered: pd.DataFrame):

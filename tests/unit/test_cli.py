@@ -107,7 +107,7 @@ def test_run_takes_parameters_and_a_folder(companion, tmp_path):
         "--seed", 3, "--out", out, "--no-figure",
     )  # fmt: skip
     record = read_record(out)
-    assert record.result["settings"] == {"samples": 7, "scale": 1e-3, "norms": [1e-3, 2.0]}
+    assert record.provenance.parameters == {"samples": 7, "scale": 1e-3, "norms": [1e-3, 2.0]}
     assert record.provenance.seed == 3
     assert record.figure is None
     assert record.tables["draws"]["value"].abs().max() < 0.01
@@ -213,8 +213,7 @@ def test_a_failed_verdict_is_status_1_and_loses_nothing(companion, tmp_path):
     record = read_record(folder)
     assert len(record.tables["draws"]) == 5
     assert record.figure is not None
-    assert record.result["status"] == "failed"
-    marked = {v["target"]: (v["status"], v["why"], v["ours"]) for v in record.result["verdicts"]}
+    marked = {v.target: (v.status, v.why, v.ours) for v in record.verdicts}
     assert marked[FIG1] == ("failed", "does not hold", "-1")
     assert marked["B-001"] == ("reproduced", "", "")
     # what is kept is told again, and is no more sound the second time
@@ -439,7 +438,7 @@ def test_a_closed_form_runs_without_pytorch_and_others_say_what_they_need(tmp_pa
 
     done = run("liu2024/lemA2")
     assert done.returncode == 0, done.stderr
-    assert "reproduced" in read_record(tmp_path / "liu2024/lemA2").result["status"]
+    assert "reproduced" in {v.status for v in read_record(tmp_path / "liu2024/lemA2").verdicts}
     done = run("biswas2024/fig1")
     assert done.returncode == 2
     assert done.stderr == "error: this needs torch: pip install 'reconrisk[train]'\n"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -15,7 +16,14 @@ from companion.book import downloads, figures, sources
 from companion.book.figures import Wanted, draw_files, drawn_files
 from companion.study import registry
 from companion.study.exhibits import find_exhibit
-from companion.study.stored_tables import FOLDER, PICTURES, VARIABLE, keep, read_tables
+from companion.study.records import (
+    FOLDER,
+    PICTURES,
+    VARIABLE,
+    keep_tables,
+    read_tables,
+    write_record,
+)
 from companion.study.tables import Tables
 
 ROOT = registry.project_root()
@@ -60,8 +68,9 @@ def test_only_what_has_changed_is_drawn_again(tmp_path: Path) -> None:
     os.utime(files[CURVES]["svg"], (old, old))
     drawn_files([one], tmp_path / "cache")
     assert files[CURVES]["svg"].stat().st_mtime == old
-    table = next(one.tables.glob("*.csv"))
-    table.write_text(table.read_text().replace("0.1", "0.2", 1))
+    tables = one.read()
+    name, table = next(iter(tables.items()))
+    write_record(replace(tables, frames={**tables, name: table + 1e-3}), one.tables)
     drawn_files([one], tmp_path / "cache")
     assert files[CURVES]["svg"].stat().st_mtime > old
 
@@ -72,11 +81,10 @@ def test_no_grey_ramp_is_passed_off_as_a_picture(tmp_path: Path, monkeypatch) ->
     tables = stored(PHOTOGRAPHS).read()
     seen = {name: np.full_like(image, 0.25) for name, image in tables.images.items()}
     monkeypatch.setenv(VARIABLE, str(tmp_path))
-    keep(Tables(tables.frames, images=seen, exhibit=PHOTOGRAPHS, parameters=tables.parameters,
-                profile=tables.profile, ran=tables.ran))  # fmt: skip
+    keep_tables(replace(tables, images=seen))
     kept = Wanted(PHOTOGRAPHS, tmp_path / PHOTOGRAPHS)
     assert kept.can_be_drawn and (kept.tables / PICTURES).is_file()
-    again = read_tables(kept.tables, PHOTOGRAPHS).images
+    again = read_tables(kept.tables).images
     assert all(np.array_equal(again[name], image) for name, image in seen.items())
     assert draw_files(kept, tmp_path / "drawn")
 
@@ -84,7 +92,7 @@ def test_no_grey_ramp_is_passed_off_as_a_picture(tmp_path: Path, monkeypatch) ->
 def test_a_run_without_pictures_keeps_none(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setenv(VARIABLE, str(tmp_path))
     tables = Tables({"x": pd.DataFrame({"a": [1.0]})}, exhibit="a/b", profile="quick")
-    keep(tables)
+    keep_tables(tables)
     assert [path.name for path in (tmp_path / "a" / "b").glob("*")] != []
     assert not (tmp_path / "a" / "b" / PICTURES).exists()
 

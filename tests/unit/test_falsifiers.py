@@ -32,9 +32,7 @@ from companion.study.falsifiers import (
     worst,
 )
 from companion.study.perturbations import at, by, detections, perturbed, smallest_detectable
-from companion.study.recorded import RECORDED, tables_of
-from companion.study.records import read_record
-from companion.study.stored_tables import FOLDER, read_tables
+from companion.study.records import FOLDER, RECORDED, read_record, read_tables
 from companion.study.tables import file_stem
 from companion.study.verdicts import UNJUDGED
 
@@ -43,7 +41,7 @@ DIFFERS = ("differs on stand-in data", "differs")
 
 
 def stored(exhibit):
-    return read_tables(registry.project_root() / FOLDER / exhibit, exhibit)
+    return read_tables(registry.project_root() / FOLDER / exhibit)
 
 
 #: targets that only the long run decides: its tables are altered
@@ -124,7 +122,7 @@ def test_every_verdict_has_a_falsifier_and_sees_it(exhibit):
 @pytest.mark.parametrize("exhibit", LATE)
 def test_what_only_the_long_run_decides_has_falsifiers_too(exhibit):
     module, late = find_exhibit(exhibit).file, LATE[exhibit]
-    tables = tables_of(exhibit, read_record(registry.project_root() / RECORDED / exhibit))
+    tables = read_record(registry.project_root() / RECORDED / exhibit).tables
     before, found = statuses(module, World(tables)), falsifiers_of(module)
     assert not late & {target for target, status in before.items() if status in UNJUDGED}
     named = {target for falsifier in found for target in falsifier.targets}
@@ -137,7 +135,7 @@ def test_what_only_the_long_run_decides_has_falsifiers_too(exhibit):
 @pytest.mark.parametrize("exhibit", OPEN)
 def test_what_no_run_decides_is_false_where_its_falsifiers_say(exhibit):
     module = find_exhibit(exhibit).file
-    record = tables_of(exhibit, read_record(registry.project_root() / RECORDED / exhibit))
+    record = read_record(registry.project_root() / RECORDED / exhibit).tables
     named = {target for falsifier in falsifiers_of(module) for target in falsifier.targets}
     for tables in (stored(exhibit), record):
         named |= noticed_by_column(module, tables)

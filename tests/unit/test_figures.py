@@ -14,7 +14,7 @@ from matplotlib.colors import to_rgb
 
 from companion import study, style
 from companion.study import Tables, registry
-from companion.study.stored_tables import FOLDER, read_tables
+from companion.study.records import FOLDER, read_tables
 
 
 def test_every_paper_figure_is_drawn():
@@ -30,7 +30,7 @@ def test_every_paper_figure_is_drawn():
 def test_a_figure_labels_its_axes_and_leaves_the_style_alone():
     before = dict(mpl.rcParams)
     exhibit = study.find_exhibit("mean_to_extreme/fig3")
-    axes = exhibit.draw(read_tables(registry.project_root() / FOLDER / exhibit.id, exhibit.id)).axes
+    axes = exhibit.draw(read_tables(registry.project_root() / FOLDER / exhibit.id)).axes
     assert dict(mpl.rcParams) == before
     assert len(axes) == 6
     assert all(a.get_ylabel() or a.get_title() or a in axes[1::2] for a in axes)

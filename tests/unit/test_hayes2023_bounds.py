@@ -25,7 +25,6 @@ from companion.papers.hayes2023 import finite_mechanisms as finite
 from companion.study import Parameter, Study, Tables, all_exhibits, registry
 from companion.study.exhibits import described, file_of, judged, targets_of
 from companion.study.parameters import Settings
-from companion.study.recorded import tables_of
 from companion.study.records import read_record
 
 KEY = "hayes2023"
@@ -62,7 +61,7 @@ def tables_for(name: str) -> Tables:
         return file_of(exhibit).measure(Study(seed=11, overrides={exhibit: SMALL[name]}))
     if name in RECORDED:
         folder = registry.project_root() / "data" / "recorded" / exhibit
-        return tables_of(exhibit, read_record(folder))
+        return read_record(folder).tables
     # the same curves as those of Figure 14
     curves = tables_for("fig14")
     bound, steps = curves["bound"].drop(columns="best attack"), curves.parameters.steps

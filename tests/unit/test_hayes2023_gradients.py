@@ -24,8 +24,8 @@ from companion.papers.hayes2023 import (
 from companion.papers.hayes2023.gradient_reconstructions import stands_in
 from companion.study import Study, Tables
 from companion.study.exhibits import described
+from companion.study.records import FOLDER, read_tables
 from companion.study.registry import project_root
-from companion.study.stored_tables import FOLDER, read_tables
 from reconrisk.attacks import nearer_records
 from recorded_tables import altered, recorded, statuses
 
@@ -114,7 +114,7 @@ def test_a_data_set_stands_in_by_itself_a_network_for_the_colour_images():
 def tables_of(exhibit: str) -> Tables:
     """The recorded tables; the stored quick ones where no record holds what judging needs."""
     if exhibit in ("alg_model_based", "fig12"):
-        return read_tables(project_root() / FOLDER / KEY / exhibit, f"{KEY}/{exhibit}")
+        return read_tables(project_root() / FOLDER / KEY / exhibit)
     return recorded(f"{KEY}/{exhibit}")
 
 

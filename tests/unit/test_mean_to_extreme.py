@@ -32,7 +32,7 @@ from companion.papers.mean_to_extreme import (
 )
 from companion.study import registry
 from companion.study.exhibits import described, id_of, judged
-from companion.study.stored_tables import FOLDER, read_tables
+from companion.study.records import FOLDER, read_tables
 
 KEY = "mean_to_extreme"
 SMALL = {
@@ -116,7 +116,7 @@ def test_pictures_are_drawn_and_told(measured, exhibit) -> None:
 
 @pytest.mark.parametrize(("like", "status"), [("ncc", "reproduced"), ("psnr", "differs")])
 def test_lpips_says_whether_a_perceptual_loss_follows_the_ncc(like, status) -> None:
-    stored = read_tables(registry.project_root() / FOLDER / KEY / "fig4", f"{KEY}/fig4")
+    stored = read_tables(registry.project_root() / FOLDER / KEY / "fig4")
     untrained = judged(fig4, stored)[-1]
     assert untrained.status == "not run here" and "weights" in untrained.why
     metrics = stored["metrics"]

@@ -18,21 +18,26 @@ from companion.book.pages import status_badges
 from companion.book.recorded_pages import recorded_block, recorded_page
 from companion.cli.app import app
 from companion.study import MissingTable, Study, find_exhibit, registry
+from companion.study.files import sealed
 from companion.study.perturbations import smallest_detectable
+from companion.study.provenance import describe_run
 from companion.study.recorded import (
-    RECORDED,
     Judging,
-    NoPicture,
     Recorded,
     differences,
     judged_again,
     read_recorded,
     recorded_ids,
-    tables_of,
 )
-from companion.study.records import RecordError, provenance, read_record, write_record
-from companion.study.results import Result
-from companion.study.stored_tables import FOLDER, read_tables
+from companion.study.records import (
+    FOLDER,
+    RECORDED,
+    NoPicture,
+    RecordError,
+    read_record,
+    read_tables,
+    write_record,
+)
 from companion.study.tables import Tables
 from companion.study.verdicts import check, failures_kept
 
@@ -56,9 +61,9 @@ def write(project, exhibit=EXHIBIT, tables=None, overrides=None, failing=False, 
         profile="paper",
         parameters=session.context(exhibit).parameters,
     )
-    origin = provenance(session, exhibit, 90.0)
+    origin = describe_run(session, exhibit, 90.0)
     origin = dataclasses.replace(origin, commit="0123456789abcdef", **changed)
-    write_record(Result(measured, judged), project / RECORDED / exhibit, provenance=origin)
+    write_record(measured, project / RECORDED / exhibit, provenance=origin, verdicts=judged)
     return known
 
 
@@ -66,7 +71,8 @@ def write(project, exhibit=EXHIBIT, tables=None, overrides=None, failing=False, 
 def project(tmp_path, monkeypatch):
     """A project with the real registry and notebooks, and records of its own."""
     (tmp_path / "data").mkdir()
-    for name in ("data/paper", "data/companion", "notebooks"):
+    (tmp_path / "tests").mkdir()
+    for name in ("data/paper", "data/companion", "notebooks", FOLDER):
         (tmp_path / name).symlink_to(ROOT / name)
     monkeypatch.setenv("RECONRISK_ROOT", str(tmp_path))
     return tmp_path
@@ -99,21 +105,21 @@ def edit_record(project, change, exhibit=EXHIBIT):
     path = project / RECORDED / exhibit / "record.json"
     content = json.loads(path.read_text())
     change(content)
-    path.write_text(json.dumps(content))
+    del content["sha256"]
+    path.write_bytes(sealed(content))
 
 
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda c: c.update(schema=0), "not a record of layout 1"),
+        (lambda c: c.update(schema=0), "not a sound record: layout 0, expected 2"),
         (lambda c: c["files"].update({"small.csv": "0" * 64}), "not the file that was recorded"),
         (lambda c: c["provenance"].pop("seed"), "the provenance is incomplete"),
-        (lambda c: c["provenance"]["code"].update(new="0"), "hashes of the code do not agree"),
-        (lambda c: c["provenance"].update(seed=3), "its provenance says seed 3, the result 0"),
+        (lambda c: c["verdicts"][0].update(why="as it is"), "but says 'as it is'"),
         (lambda c: c["provenance"].update(exhibit="ziller2024/fig1"), "is the record of"),
-        (lambda c: c["result"]["verdicts"].pop(), "no verdict on"),
-        (lambda c: c["result"]["verdicts"][0].update(status="fine"), "'fine'"),
-        (lambda c: c["result"]["verdicts"][0].update(target="Z-001"), "'Z-001'"),
+        (lambda c: c["verdicts"].pop(), "no verdict on"),
+        (lambda c: c["verdicts"][0].update(status="fine"), "'fine'"),
+        (lambda c: c["verdicts"][0].update(target="Z-001"), "'Z-001'"),
     ],
 )
 def test_what_is_wrong_with_a_record_is_said(project, change, said):
@@ -130,7 +136,7 @@ def test_an_unreadable_record_does_not_hide_the_others(project):
     (project / RECORDED / "ziller2024/prop1/record.json").write_text("{")
     found = read_recorded(project)
     assert list(found.records) == [EXHIBIT]
-    assert len(found.problems) == 1 and "is not JSON" in found.problems[0]
+    assert len(found.problems) == 1 and "not a sound record" in found.problems[0]
 
 
 def test_a_failed_verdict_is_a_problem(project):
@@ -154,12 +160,7 @@ def test_a_failed_verdict_is_a_problem(project):
 )
 def test_parameters_that_cannot_be_asked_for_any_more(project, change, said):
     write(project, "ziller2024/fig1", overrides={"pictures": 7})
-
-    def both(content):
-        change(content["provenance"]["parameters"])
-        change(content["result"]["settings"])
-
-    edit_record(project, both, "ziller2024/fig1")
+    edit_record(project, lambda c: change(c["provenance"]["parameters"]), "ziller2024/fig1")
     problems = read_recorded(project).problems
     assert (problems == ()) if said is None else any(said in p for p in problems), problems
 
@@ -180,7 +181,7 @@ def test_the_record_stands_in_the_place_of_its_exhibits_quick_run(project):
 )
 def test_an_undecided_record_on_the_papers_data_outranks_a_quick_run(stand_ins, counts):
     """A run of a few minutes decides nothing that the paper's own data leave open."""
-    record = SimpleNamespace(result={"stand_ins": stand_ins})
+    record = SimpleNamespace(stand_ins=stand_ins)
     judging = Judging((check("D-018", None, "so"), check("D-002", True, "so")))
     found = Recorded({"biswas2024/fig2": record}, judgings={"biswas2024/fig2": judging})
     quick = [("biswas2024/fig2", check("D-018", True, "so"))]
@@ -195,7 +196,7 @@ def test_a_record_holds_tables_again_but_no_picture(project):
     tables = {"two words": pd.DataFrame({"x": [1.0]})}
     write(project, "ziller2024/fig1", tables, {"pictures": 7})
     record = read_record(project / RECORDED / "ziller2024/fig1")
-    again = tables_of("ziller2024/fig1", record)
+    again = record.tables
     assert again["two words"]["x"][0] == again["two-words"]["x"][0] == 1.0
     assert "two words" in again and "three words" not in again
     with pytest.raises(MissingTable, match="has no table 'three words'; it has two-words"):
@@ -210,7 +211,8 @@ def test_a_record_holds_tables_again_but_no_picture(project):
 def test_figures_are_drawn_from_tables_and_never_with_pictures(project, tmp_path):
     session = Study(overrides={})
     result = session.run(DRAWN)
-    write_record(result, project / RECORDED / DRAWN, provenance=provenance(session, DRAWN, 1.0))
+    origin = describe_run(session, DRAWN, 1.0)
+    write_record(result.tables, project / RECORDED / DRAWN, provenance=origin)
     folder = tmp_path / "recorded"
     assert draw_files(Wanted(DRAWN, project / RECORDED / DRAWN, recorded=True), folder)
     size = re.search(r'width="([\d.]+)" height="([\d.]+)"', (folder / "figure.svg").read_text())
@@ -235,7 +237,7 @@ def test_what_verdicts_would_have_noticed_is_found_once(project, monkeypatch):
     recorded = read_recorded(project)
     assert not any(v.notices for v in recorded.judgings[exhibit].verdicts)
     found = notices.with_notices(recorded, project).judgings[exhibit].verdicts
-    tables = tables_of(exhibit, recorded.records[exhibit])
+    tables = recorded.records[exhibit].tables
     told = smallest_detectable(find_exhibit(exhibit).file, tables)
     assert {v.target: v.notices for v in found if v.notices} == told != {}
     monkeypatch.setattr(notices, "find_notices", None)  # nothing is left to find
@@ -275,7 +277,7 @@ def test_a_record_is_shown_with_what_ran_and_what_differs(project):
 
 
 def test_a_recorded_figure_has_caption_and_alternative_text(project):
-    quick = read_tables(ROOT / FOLDER / "ziller2024/fig1", "ziller2024/fig1")
+    quick = read_tables(ROOT / FOLDER / "ziller2024/fig1")
     known = write(project, "ziller2024/fig1", dict(quick), {"pictures": 7})
     record = read_record(project / RECORDED / "ziller2024/fig1")
     block = recorded_block(known, record, judged_again(known.id, record), there, "recorded/x.png")

@@ -15,16 +15,15 @@ import pandas as pd
 import pytest
 
 from companion.study import Study, find_exhibit, inputs, sources
+from companion.study.files import sealed
+from companion.study.provenance import describe_run, explain, fingerprint, hashes_by_folder
 from companion.study.records import (
-    Provenance,
     RecordError,
-    explain,
-    fingerprint,
-    provenance,
+    attach_provenance,
     read_record,
+    read_tables,
     write_record,
 )
-from companion.study.results import Result
 from companion.study.sources import code_stamp, source_files
 from companion.study.tables import Tables
 
@@ -105,7 +104,7 @@ def test_relative_imports_are_resolved(tmp_path, monkeypatch):
 
 def test_other_exhibits_do_not_outdate_a_result(project):
     code = fingerprint(find_exhibit(FIG1))["code"]
-    assert "companion/study/verdicts.py" in code
+    assert {"companion/study", "reconrisk/datasets"} <= set(code)
     assert "ziller2024/fig1.py" in code
     assert "ziller2024/table1.py" not in code
     assert all(len(h) == 64 for h in code.values())
@@ -237,54 +236,41 @@ def test_the_data_a_result_is_held_against(project):
 
 
 def test_provenance_says_what_was_run(session):
-    made = provenance(session, "ziller2024/fig1_mse", 1.23456)
+    made = describe_run(session, "ziller2024/fig1_mse", 1.23456)
     assert made.exhibit == FIG1
     assert (made.profile, made.seed, made.device, made.seconds) == ("quick", 0, "cpu", 1.235)
     assert made.parameters == {"samples": 5, "scale": 0.5, "norms": [1.0, 2.0]}
     assert made.packages["numpy"] == np.__version__
     assert made.time.endswith("+00:00")
-    again = Provenance.from_dict(json.loads(json.dumps(made.as_dict())))
-    assert again == made
 
 
 def test_provenance_names_no_machine(session):
-    text = json.dumps(provenance(session, FIG1, 1.0).as_dict())
+    text = json.dumps(vars(describe_run(session, FIG1, 1.0)))
     assert os.sep + "home" not in text
     assert str(os.getcwd()) not in text
 
 
-def test_damaged_provenance_is_refused(session):
-    made = provenance(session, FIG1, 1.0).as_dict()
-    made["code"]["ziller2024/fig1.py"] = "0" * 64
-    with pytest.raises(RecordError, match="hashes of the code do not agree"):
-        Provenance.from_dict(made)
-    del made["seed"]
-    with pytest.raises(RecordError, match="incomplete.*seed"):
-        Provenance.from_dict(made)
-
-
 def test_git_commit_and_changes(project, session):
-    assert provenance(session, FIG1, 1.0).commit == ""
-    assert provenance(session, FIG1, 1.0).dirty is None
+    assert describe_run(session, FIG1, 1.0).commit == ""
+    assert describe_run(session, FIG1, 1.0).dirty is None
     git = ["git", "-C", str(project.root), "-c", "user.name=a", "-c", "user.email=a@b"]
     subprocess.run([*git, "init", "-q"], check=True)
-    assert provenance(session, FIG1, 1.0).commit == ""  # no commit yet
+    assert describe_run(session, FIG1, 1.0).commit == ""  # no commit yet
     subprocess.run([*git, "add", "."], check=True)
     subprocess.run([*git, "commit", "-qm", "first"], check=True)
-    clean = provenance(session, FIG1, 1.0)
+    clean = describe_run(session, FIG1, 1.0)
     assert len(clean.commit) == 40
     assert clean.dirty is False
     (project.root / "new").write_text("")
-    assert provenance(session, FIG1, 1.0).dirty is True
+    assert describe_run(session, FIG1, 1.0).dirty is True
 
 
 # why
 
 
 def test_nothing_has_changed(session):
-    assert explain(FIG1, provenance(session, FIG1, 1.0), session) == []
-    assert explain(FIG1, provenance(session, FIG1, 1.0).as_dict(), session) == []
-    assert explain("ziller2024/fig1_psnr", provenance(session, FIG1, 1.0), session) == []
+    assert explain(FIG1, describe_run(session, FIG1, 1.0), session) == []
+    assert explain("ziller2024/fig1_psnr", describe_run(session, FIG1, 1.0), session) == []
 
 
 def test_nothing_is_recorded(session):
@@ -293,22 +279,33 @@ def test_nothing_is_recorded(session):
 
 
 def test_changed_code_is_named(project, session):
-    stored = provenance(session, FIG1, 1.0)
+    stored = describe_run(session, FIG1, 1.0)
     project.experiment.write_text(project.experiment.read_text() + "\n# changed")
     assert _reasons(stored, session) == {"code: ziller2024/fig1.py changed"}
     project.experiment.write_text("from reconrisk.two_layer import _network\n")
     reasons = _reasons(stored, session)
     assert "code: ziller2024/fig1.py changed" in reasons
-    assert "code: reconrisk/two_layer/_network.py is new" in reasons
-    assert "code: companion/study/results.py is no longer used" in reasons
+    assert "code: reconrisk/two_layer is new" in reasons
+    assert "code: companion/study is no longer used" in reasons
+
+
+def test_files_of_a_folder_share_a_hash_that_each_of_them_changes():
+    code = {"reconrisk/a/x.py": "1", "reconrisk/a/y.py": "2", "companion/papers/k/fig1.py": "3"}
+    found = hashes_by_folder(code)
+    assert found.keys() == {"reconrisk/a", "companion/papers/k/fig1.py"}
+    for name in code:
+        other = hashes_by_folder(code | {name: "4"})
+        assert {key for key in found if found[key] != other[key]} == {
+            name if "papers" in name else "reconrisk/a"
+        }
 
 
 def test_changed_data_is_named(project):
     from companion.study import registry
 
     session = Study()
-    table = provenance(session, "ziller2024/table1", 1.0)
-    figure = provenance(session, FIG1, 1.0)
+    table = describe_run(session, "ziller2024/table1", 1.0)
+    figure = describe_run(session, FIG1, 1.0)
     printed = project.root / "data/paper/ziller2024/table1.csv"
     printed.write_text(printed.read_text().replace("38.9", "38.8"))
     claims = project.root / "data/paper/claims.csv"
@@ -320,7 +317,7 @@ def test_changed_data_is_named(project):
 
 
 def test_changed_requests_are_named(session):
-    stored = provenance(session, FIG1, 1.0)
+    stored = describe_run(session, FIG1, 1.0)
     other = Study(seed=1, overrides={FIG1: {"samples": 6, "norms": "[1, 2]"}})
     assert _reasons(stored, other) == {
         "seed: 0 stored, 1 asked for",
@@ -343,45 +340,76 @@ def result(session):
 
 
 def test_a_record_comes_back_exact(session, result, tmp_path):
-    made = provenance(session, FIG1, 1.0)
-    path = write_record(result, tmp_path / "a" / "b", b"a picture", provenance=made)
+    made = describe_run(session, FIG1, 1.0)
+    path = write_record(
+        result.tables,
+        tmp_path / "a" / "b",
+        provenance=made,
+        verdicts=result.verdicts,
+        figure=b"a picture",
+    )
     assert path == tmp_path / "a" / "b" / "record.json"
     record = read_record(path.parent)
-    assert record.result == json.loads(json.dumps(result.as_dict()))
-    assert record.provenance == made
+    assert record.provenance == made and record.verdicts == result.verdicts
     assert record.figure.read_bytes() == b"a picture"
-    pd.testing.assert_frame_equal(record.tables["draws"], result.tables["draws"], check_exact=True)
+    was, again = result.tables, record.tables
+    pd.testing.assert_frame_equal(again["draws"], was["draws"], check_exact=True)
+    names = ("exhibit", "profile", "seed", "ran", "exact", "stand_ins", "subsets", "shown")
+    assert [getattr(again, n) for n in names] == [getattr(was, n) for n in names]
+    assert dict(again.parameters) == dict(was.parameters)
 
 
-def test_figures_are_written_as_png(session, result, tmp_path):
+def test_numbers_texts_and_missing_values_come_back_as_they_were(result, tmp_path):
+    table = pd.DataFrame(
+        {
+            "text": ["0.5", "1e3"],
+            "word": ["None", "b"],
+            "x": [0.1 + 0.2, float("nan")],
+            "n": [1, 2],
+            "yes": [True, False],
+        }
+    )
+    write_record(dataclasses.replace(result.tables, frames={"t": table}), tmp_path)
+    pd.testing.assert_frame_equal(read_tables(tmp_path)["t"], table, check_exact=True)
+
+
+def test_provenance_is_attached_to_a_record_that_is_there(session, result, tmp_path):
+    write_record(result.tables, tmp_path)
+    before = read_record(tmp_path)
+    assert before.provenance.seconds is None and before.provenance.parameters["samples"] == 5
+    checksum = attach_provenance(tmp_path, made := describe_run(session, FIG1, 2.0))
+    after = read_record(tmp_path)
+    assert after.provenance == made
+    assert before.checksum != after.checksum == checksum
+    assert attach_provenance(tmp_path, made) == checksum
+
+
+def test_figures_are_written_as_png(result, tmp_path):
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(1, 1))
     figure.add_subplot().plot([0, 1])
-    made = provenance(session, FIG1, 1.0)
     for name in "ab":
-        write_record(result, tmp_path / name, figure, provenance=made)
+        write_record(result.tables, tmp_path / name, figure=figure)
     first = (tmp_path / "a" / "figure.png").read_bytes()
     assert first.startswith(b"\x89PNG")
     assert first == (tmp_path / "b" / "figure.png").read_bytes()
 
 
-def test_writing_again_leaves_nothing_of_the_former_record(session, result, tmp_path):
-    made = provenance(session, FIG1, 1.0)
+def test_writing_again_leaves_nothing_of_the_former_record(result, tmp_path):
     tmp_path = tmp_path / "out"
-    write_record(result, tmp_path, b"x", provenance=made)
+    write_record(result.tables, tmp_path, figure=b"x")
     (tmp_path / "mine.csv").write_text("a\n1\n")
     others = dataclasses.replace(result.tables, frames={"others": result.tables["draws"]})
-    renamed = dataclasses.replace(result, tables=others)
-    write_record(renamed, tmp_path, provenance=made)
+    write_record(others, tmp_path)
     assert {p.name for p in tmp_path.iterdir()} == {"others.csv", "mine.csv", "record.json"}
-    assert list(read_record(tmp_path).tables) == ["others"]
+    assert list(read_record(tmp_path).frames) == ["others"]
 
 
-def test_damaged_records_are_refused(session, result, tmp_path):
+def test_damaged_records_are_refused(result, tmp_path):
     with pytest.raises(FileNotFoundError):
         read_record(tmp_path)
-    path = write_record(result, tmp_path, provenance=provenance(session, FIG1, 1.0))
+    path = write_record(result.tables, tmp_path)
     text = path.read_text()
     table = tmp_path / "draws.csv"
     kept = table.read_text()
@@ -391,27 +419,39 @@ def test_damaged_records_are_refused(session, result, tmp_path):
     table.write_text(kept)
     read_record(tmp_path)
     for wrong, message in (
-        (text[:-20], "is not JSON"),
-        (text.replace('"schema": 1', '"schema": 2'), "not a record of layout 1"),
-        (text.replace('"files"', '"other"'), "lacks files"),
+        (text[:-20], "is not a sound record: "),
+        (text.replace('"schema": 2', '"schema": 1'), "layout 1, expected 2"),
+        (text.replace('"seed": 0', '"seed": 1'), "its checksum does not match"),
+        (text.replace('"sha256"', '"other"'), "it holds no checksum"),
     ):
         path.write_text(wrong)
         with pytest.raises(RecordError, match=message):
             read_record(tmp_path)
 
 
+def test_a_record_without_a_part_is_refused(result, tmp_path):
+    path = write_record(result.tables, tmp_path)
+    content = json.loads(path.read_text())
+    del content["sha256"], content["provenance"]["seed"]
+    path.write_bytes(sealed(content))
+    with pytest.raises(RecordError, match="provenance is incomplete.*seed"):
+        read_record(tmp_path)
+
+
 def test_wrong_names_are_refused(session, result, tmp_path):
     with pytest.raises(ValueError, match=r"able to be a file's; got '../x'"):
         Tables({"../x": result.tables["draws"]})
-    other = Result(Tables({}, exhibit="ziller2024/table1"), [])
     with pytest.raises(ValueError, match="is not that of ziller2024/table1"):
-        write_record(other, tmp_path, provenance=provenance(session, FIG1, 1.0))
+        write_record(
+            Tables({}, exhibit="ziller2024/table1"),
+            tmp_path,
+            provenance=describe_run(session, FIG1, 1.0),
+        )
     assert list(tmp_path.glob("record.json")) == []
 
 
-def test_a_table_with_spaces_in_its_name_gets_a_file(session, tmp_path):
+def test_a_table_with_spaces_in_its_name_gets_a_file(tmp_path):
     tables = Tables({"any reconstruction": pd.DataFrame({"a": [1]})}, exhibit=FIG1)
-    result = Result(tables, [])
-    write_record(result, tmp_path, provenance=provenance(session, FIG1, 1.0))
+    write_record(tables, tmp_path)
     assert (tmp_path / "any-reconstruction.csv").read_text() == "a\n1\n"
-    assert list(read_record(tmp_path).tables) == ["any-reconstruction"]
+    assert list(read_record(tmp_path).frames) == ["any-reconstruction"]

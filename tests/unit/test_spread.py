@@ -13,10 +13,10 @@ import pytest
 from companion.book.refresh import store_spread
 from companion.study import Study, Tables, check, find_exhibit
 from companion.study.outputs import accept_other_kernels
+from companion.study.records import FOLDER, write_record
 from companion.study.results import RESULT_MIME
 from companion.study.running import judge
 from companion.study.spread import TIMES, departures, read_spread, spread_of, write_spread
-from companion.study.stored_tables import FOLDER, write_tables
 
 ERRORS = pd.DataFrame({"name": ["a", "b"], "mse": [1e-4, 2.0], "found": [True, False]})
 STORED = Tables({"all errors": ERRORS}, exhibit="ziller2024/fig1")
@@ -92,8 +92,8 @@ def test_a_verdict_that_turns_with_the_kernels_is_refused(project, tmp_path, mon
     exhibit = find_exhibit("ziller2024/fig1")
     tables = exhibit.file.measure(Study())
     other = replace(tables, frames={"draws": tables["draws"].assign(value=-1.0)})
-    write_tables(tables, project.root / FOLDER / exhibit.id)
-    write_tables(other, tmp_path / "own" / exhibit.id)
+    write_record(tables, project.root / FOLDER / exhibit.id)
+    write_record(other, tmp_path / "own" / exhibit.id)
     folders = {"own": tmp_path / "own"}
     assert store_spread(project.root, exhibit.id, folders)
     assert set(read_spread(project.root / FOLDER / exhibit.id)["draws"]) == {"value"}
@@ -116,7 +116,7 @@ def cell(project, tmp_path):
     """Stored outputs of an exhibit's cell, and a folder for the tables of a fresh run."""
     exhibit = find_exhibit("ziller2024/fig1")
     tables = exhibit.file.measure(Study())
-    write_tables(tables, project.root / FOLDER / exhibit.id)
+    write_record(tables, project.root / FOLDER / exhibit.id)
     return exhibit, tables, outputs_of(exhibit, tables), tmp_path / "kept"
 
 
@@ -134,7 +134,7 @@ def ran_again(cell, factor):
     other = replace(
         tables, frames={**tables, name: table.assign(**{column: factor * table[column]})}
     )
-    write_tables(other, kept / exhibit.id)
+    write_record(other, kept / exhibit.id)
     fresh = outputs_of(exhibit, other)
     fresh[1][RESULT_MIME]["verdicts"][0]["ours"] = "another number"
     return other, fresh

@@ -9,6 +9,8 @@ import nbformat
 import pytest
 
 from companion.study import Study, Verdict, stored
+from companion.study.provenance import describe_run
+from companion.study.records import FOLDER, attach_provenance
 from companion.study.stored import StoredError
 
 FIG1, TABLE1 = "ziller2024/fig1", "ziller2024/table1"
@@ -27,7 +29,7 @@ def test_refreshed_notebooks_read_back(project):
     assert results[FIG1].notebook == "notebooks/ziller2024/01_bounds.ipynb"
     assert results[FIG1].content["settings"]["samples"] == 5
     assert results[TABLE1].verdicts == list(Study().run(TABLE1).verdicts)
-    assert results[TABLE1].provenance["seconds"] == 0.4
+    assert results[TABLE1].provenance.seconds == 0.4
     assert list(stored.inconsistencies(results)) == []
     assert stored.notebooks(project.root) == [path]
     nbformat.validate(nbformat.read(path, as_version=4))
@@ -157,17 +159,32 @@ def _content(nb):
     return content
 
 
-def test_provenance_is_attached_to_its_notebook(project):
+def test_a_notebook_names_the_records_of_its_exhibits(project):
     path = project.refreshed()
     before = nbformat.read(path, as_version=4)
-    made = dict(stored.stored_provenance(before))
+    named = dict(stored.checksums_of(before))
+    assert list(named) == [FIG1, TABLE1]
     nb = copy.deepcopy(before)
     nb.metadata = nbformat.from_dict({"kernelspec": {"name": "python3"}})
-    assert stored.attach_provenance(nb, made) is nb
+    assert stored.name_records(nb, named) is nb
     assert nb.metadata.kernelspec.name == "python3"
-    assert stored.stored_provenance(nb) == made
-    stored.attach_provenance(nb, {FIG1: made[FIG1]})
-    assert list(stored.stored_provenance(nb)) == [FIG1]  # what is no longer there is gone
+    assert stored.checksums_of(nb) == named
+    stored.name_records(nb, {FIG1: named[FIG1]})
+    assert list(stored.checksums_of(nb)) == [FIG1]  # what is no longer there is gone
     with pytest.raises(StoredError, match="no cell for hayes2023/fig5"):
-        stored.attach_provenance(nb, {"hayes2023/fig5": {}})
-    assert stored.stored_provenance({"cells": [], "metadata": {}}) == {}
+        stored.name_records(nb, {"hayes2023/fig5": ""})
+    assert stored.checksums_of({"cells": [], "metadata": {}}) == {}
+
+
+@pytest.mark.parametrize("change", ["missing", "edited", "another"])
+def test_a_record_that_is_not_the_one_named_is_a_problem(project, change):
+    project.refreshed()
+    path = project.root / FOLDER / FIG1 / "record.json"
+    if change == "missing":
+        path.unlink()
+    elif change == "edited":
+        path.write_text(path.read_text().replace('"seed": 0', '"seed": 1'))
+    else:
+        attach_provenance(path.parent, describe_run(Study(), FIG1, 9.0))
+    (problem,) = stored.read(project.root).problems
+    assert FIG1 in problem

@@ -16,7 +16,7 @@ from companion.papers.ziller2024.projection_steps import released
 from companion.study import registry, session
 from companion.study.exhibits import described, id_of, judged
 from companion.study.logic import at_most, every
-from companion.study.stored_tables import FOLDER, read_tables
+from companion.study.records import FOLDER, read_tables
 from reconrisk import DPSGD, bounds, datasets, metrics
 
 KEY = "ziller2024"
@@ -169,7 +169,7 @@ def test_figure_1_spans_the_clipping_norms_its_rows_are_named_for(pixels) -> Non
 
 
 def test_a_network_that_stands_in_is_a_stand_in_for_its_own_panel_only() -> None:
-    stored = read_tables(registry.project_root() / FOLDER / KEY / "fig4", f"{KEY}/fig4")
+    stored = read_tables(registry.project_root() / FOLDER / KEY / "fig4")
     network = stored["metrics"]["distance"].iloc[0]
     tables = dataclasses.replace(stored, stand_ins=(network,))
     status = {v.target: v.status for v in judged(fig4, tables)}

@@ -9,7 +9,7 @@ from companion.book.gallery import Gallery
 from companion.book.markdown import escape, slug
 from companion.book.sources import linked_place
 from companion.study import registry
-from companion.study.recorded import RECORDED
+from companion.study.records import RECORDED
 from companion.study.registry import PAPERS
 from reconrisk import __version__
 

@@ -6,7 +6,6 @@ under a digest of the tables and of all code that the drawing can run.
 """
 
 import hashlib
-import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -19,11 +18,16 @@ from matplotlib.figure import Figure
 
 from companion.study import registry
 from companion.study.exhibits import find_exhibit
-from companion.study.recorded import NoPicture, tables_of
-from companion.study.records import RecordError, read_record
+from companion.study.files import write_atomically
+from companion.study.records import (
+    PICTURES,
+    NoPicture,
+    RecordError,
+    read_content,
+    read_record,
+    read_tables,
+)
 from companion.study.sources import package_folder, sha256
-from companion.study.stored_tables import PICTURES, read_tables
-from companion.study.sweep import write_atomically
 from companion.study.tables import Tables
 
 __all__ = [
@@ -84,9 +88,7 @@ class Wanted:
 
     def read(self) -> Tables:
         """Return its tables."""
-        if self.recorded:
-            return tables_of(self.exhibit, read_record(self.tables))
-        return read_tables(self.tables, self.exhibit)
+        return read_record(self.tables).tables if self.recorded else read_tables(self.tables)
 
     @property
     def can_be_drawn(self) -> bool:
@@ -95,8 +97,7 @@ class Wanted:
             return False
         if self.recorded or (self.tables / PICTURES).is_file():
             return True
-        about = json.loads((self.tables / "tables.json").read_text(encoding="utf-8"))
-        return not about["images"]
+        return not read_content(self.tables)["measured"]["images"]
 
 
 def drawn_files(

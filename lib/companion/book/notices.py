@@ -10,9 +10,10 @@ from pathlib import Path
 
 from companion.book.figures import Wanted, call_each, digests
 from companion.study.exhibits import find_exhibit
+from companion.study.files import write_atomically
 from companion.study.perturbations import smallest_detectable
-from companion.study.recorded import RECORDED, Recorded
-from companion.study.sweep import write_atomically
+from companion.study.recorded import Recorded
+from companion.study.records import RECORDED
 
 __all__ = ["find_notices", "with_notices"]
 

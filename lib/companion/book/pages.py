@@ -499,7 +499,7 @@ def _recorded_on(gallery: Gallery, shown: Shown) -> str:
     record = gallery.recorded.records.get(shown.exhibit)
     if record is None:
         return "none"
-    left = record.result.get("stand_ins", ())
+    left = record.stand_ins
     return "; ".join(map(escape, left)) if left else "on the paper's own"
 
 

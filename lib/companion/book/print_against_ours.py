@@ -11,9 +11,8 @@ from companion.book.figures import save
 from companion.book.gallery import Gallery
 from companion.book.sources import letter
 from companion.study.exhibits import find_exhibit
-from companion.study.recorded import tables_of
+from companion.study.records import read_tables
 from companion.study.registry import PAPERS
-from companion.study.stored_tables import read_tables
 from companion.style import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, drawing, panels
 
 __all__ = ["draw_print", "figure_of_print", "in_print"]
@@ -47,7 +46,7 @@ def in_print(gallery: Gallery, tables: Path) -> pd.DataFrame:
         if not hasattr(exhibit.file, "beside_print"):
             continue
         record = gallery.recorded.records.get(name)
-        ran = tables_of(name, record) if record else read_tables(tables / name, name)
+        ran = record.tables if record else read_tables(tables / name)
         if ran.stand_in.whole:
             about = {"paper": name.split("/")[0], "exhibit": name, "status": gallery.status(name)}
             frames.append(exhibit.file.beside_print(ran).assign(**about))

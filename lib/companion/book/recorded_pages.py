@@ -25,15 +25,8 @@ from companion.book.sources import linked_place
 from companion.study import registry
 from companion.study.exhibits import Exhibit, described, find_exhibit
 from companion.study.progress import duration
-from companion.study.recorded import (
-    RECORDED,
-    Judging,
-    Recorded,
-    differences,
-    tables_of,
-    unrecorded,
-)
-from companion.study.records import Record
+from companion.study.recorded import Judging, Recorded, differences, unrecorded
+from companion.study.records import RECORDED, Record
 from companion.study.results import verdict_table
 from companion.study.verdicts import Verdict, overall
 
@@ -80,7 +73,7 @@ def recorded_block(
         f"**Recorded run.** {badge(status)} {{doc}}`About recorded runs "
         "</book/generated/recorded>`",
         "",
-        *(_figure(exhibit, record, picture, status) if picture else [escape(record.result["ran"])]),
+        *(_figure(exhibit, record, picture, status) if picture else [escape(record.ran)]),
         "",
         *_details(exhibit, record, judging.verdicts, source, about),
         "::::::",
@@ -89,7 +82,7 @@ def recorded_block(
 
 
 def _figure(exhibit: Exhibit, record: Record, picture: str, status: str) -> list[str]:
-    words = described(exhibit.file, tables_of(exhibit.id, record))
+    words = described(exhibit.file, record.tables)
     row = registry.exhibit(exhibit.id)
     place = linked_place(row.paper_key, escape(row.place))
     compare = f"To compare with: {place}. " if place else ""
@@ -101,7 +94,7 @@ def _figure(exhibit: Exhibit, record: Record, picture: str, status: str) -> list
         f"{escape(words.get('caption', '')).rstrip('.')}. {compare}Verdict: {status}.",
         ":::::",
         "",
-        f"Recorded: {escape(record.result['ran'])}",
+        f"Recorded: {escape(record.ran)}",
     ]
 
 
@@ -129,7 +122,7 @@ def _details(
         about,
         "",
     ]
-    for name, table in record.tables.items():
+    for name, table in record.frames.items():
         path = (RECORDED / exhibit.id / f"{name}.csv").as_posix()
         link = f"[{escape(name.replace('-', ' '))}]({source(path)})"
         letters = max((len(str(v)) for v in table.to_numpy().flat), default=0)
@@ -264,7 +257,7 @@ def _row(
         f"`{d.name}` {escape(listed(d.ran))} ({escape(listed(d.paper))})"
         for d in differences(record, find_exhibit(exhibit))
     ]
-    tables = _counted(len(record.tables), "table")
+    tables = _counted(len(record.frames), "table")
     files = f"[{tables}]({source((RECORDED / exhibit).as_posix())})"
     return (
         f"{exhibit_link(exhibit, _name(exhibit))}\n\n{files}",

@@ -17,12 +17,18 @@ from rich.console import Console
 from companion.book.execute import Failure, Outcome, declared_parameters, execute
 from companion.kernels import KERNELS, SAME_KERNELS, kernels_in_use
 from companion.study.exhibits import find_exhibit, judged
-from companion.study.records import provenance
+from companion.study.provenance import Provenance, describe_run
+from companion.study.records import (
+    FOLDER,
+    PICTURES,
+    VARIABLE,
+    attach_provenance,
+    read_tables,
+)
 from companion.study.results import RESULT_MIME
 from companion.study.running import Study, judge
 from companion.study.spread import read_spread, spread_of, write_spread
-from companion.study.stored import attach_provenance, exhibit_cells, stored_provenance
-from companion.study.stored_tables import FOLDER, PICTURES, VARIABLE, read_tables
+from companion.study.stored import exhibit_cells, name_records, read_provenances
 from companion.study.verdicts import failures_kept
 
 __all__ = [
@@ -169,7 +175,7 @@ def judge_again(project: Path, names: Sequence[str]) -> list[str]:
         before = path.read_text(encoding="utf-8")
         notebook = nbformat.reads(before, as_version=4)
         for exhibit_id, cell in exhibit_cells(notebook).items():
-            tables = read_tables(project / FOLDER / exhibit_id, exhibit_id)
+            tables = read_tables(project / FOLDER / exhibit_id)
             data = judge(find_exhibit(exhibit_id).file, tables)._repr_mimebundle_()
             for output in cell["outputs"]:
                 if RESULT_MIME in output.get("data", {}):
@@ -234,8 +240,8 @@ def store_spread(project: Path, exhibit_id: str, folders: Mapping[str, Path]) ->
         another shape with them.
     """
     folder, module = project / FOLDER / exhibit_id, find_exhibit(exhibit_id).file
-    stored = read_tables(folder, exhibit_id)
-    others = {k: read_tables(path / exhibit_id, exhibit_id) for k, path in folders.items()}
+    stored = read_tables(folder)
+    others = {k: read_tables(path / exhibit_id) for k, path in folders.items()}
     with failures_kept():
         was = judged(module, stored)
         for kernels, tables in others.items():
@@ -268,7 +274,8 @@ def _stored(project: Path, outcome: Outcome, source: NotebookNode, tables: Path)
     stored = project / "notebooks" / f"{outcome.name}.ipynb"
     former = nbformat.read(stored, as_version=4) if stored.is_file() else None
     notebook = clean(executed, source)
-    attach_provenance(notebook, _provenances(notebook, executed, former, outcome.path))
+    runs = _provenances(project, notebook, executed, former, outcome.path)
+    name_records(notebook, {e: attach_provenance(tables / e, run) for e, run in runs.items()})
     text = nbformat.writes(notebook) + "\n"
     for folder in (str(project), str(Path.home()) + "/"):
         if folder in text:
@@ -297,8 +304,12 @@ def tables_kept(folder: Path) -> Iterator[None]:
 
 
 def _provenances(
-    notebook: NotebookNode, executed: NotebookNode, former: NotebookNode | None, path: Path
-) -> dict[str, Mapping[str, Any]]:
+    project: Path,
+    notebook: NotebookNode,
+    executed: NotebookNode,
+    former: NotebookNode | None,
+    path: Path,
+) -> dict[str, Provenance]:
     """Return the provenance of every exhibit; the former one where run and outputs are the same.
 
     So a second run changes nothing: date and duration of the first one stay.
@@ -306,18 +317,21 @@ def _provenances(
     declared = declared_parameters(path)
     session = Study(**{k: v for k, v in declared.items() if k in Study.__dataclass_fields__})
     old_cells = exhibit_cells(former) if former is not None else {}
-    old = stored_provenance(former) if former is not None else {}
+    old: Mapping[str, Provenance] = {}
+    if former is not None:
+        with contextlib.suppress(OSError, ValueError):  # a refresh replaces unsound records
+            old = read_provenances(project, former)
     ran = exhibit_cells(executed)
     found = {}
     for exhibit_id, cell in exhibit_cells(notebook).items():
         seconds = ran[exhibit_id]["metadata"]["papermill"]["duration"]
-        new = provenance(session, exhibit_id, seconds).as_dict()
-        before = old.get(exhibit_id, {})
+        new, before = describe_run(session, exhibit_id, seconds), old.get(exhibit_id)
         same = exhibit_id in old_cells and old_cells[exhibit_id]["outputs"] == cell["outputs"]
-        same = same and _lasting(before) == _lasting(new)
-        found[exhibit_id] = before if same else new
+        if before is not None and same and _lasting(before) == _lasting(new):
+            new = before
+        found[exhibit_id] = new
     return found
 
 
-def _lasting(entries: Mapping[str, Any]) -> dict[str, Any]:
-    return {k: v for k, v in entries.items() if k not in CIRCUMSTANCES}
+def _lasting(run: Provenance) -> dict[str, Any]:
+    return {k: v for k, v in vars(run).items() if k not in CIRCUMSTANCES}

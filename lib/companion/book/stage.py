@@ -40,11 +40,11 @@ from companion.book.sources import linked_place
 from companion.study import registry
 from companion.study.exhibits import Exhibit, find_exhibit
 from companion.study.progress import duration
+from companion.study.provenance import checkout
 from companion.study.recorded import read_recorded, recorded_ids
-from companion.study.records import RecordError, checkout
+from companion.study.records import FOLDER, RecordError
 from companion.study.results import RESULT_MIME
-from companion.study.stored import exhibit_cells, stored_provenance
-from companion.study.stored_tables import FOLDER
+from companion.study.stored import exhibit_cells, read_provenances
 from companion.study.typeset import typeset
 from companion.study.verdicts import STATUSES
 
@@ -199,7 +199,7 @@ def decorate_notebook(
     """
     files = files or Files()
     ids = {cell["id"]: exhibit_id for exhibit_id, cell in exhibit_cells(notebook).items()}
-    provenances = stored_provenance(notebook)
+    provenances = {e: vars(p) for e, p in read_provenances(project, notebook).items()}
     cells: list[NotebookNode] = []
     for cell in notebook.cells:
         tags = cell.metadata.get("tags", [])

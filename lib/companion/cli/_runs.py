@@ -26,17 +26,10 @@ from companion.study import Study, registry, stored
 from companion.study.exhibits import all_exhibits, find_exhibit
 from companion.study.own_images import reads_data
 from companion.study.progress import duration
-from companion.study.recorded import verdicts_of
-from companion.study.records import (
-    Reason,
-    RecordError,
-    explain,
-    provenance,
-    read_record,
-    write_record,
-)
+from companion.study.provenance import Reason, describe_run, explain
+from companion.study.records import RecordError, read_record, write_record
 from companion.study.sweep import SweepError
-from companion.study.verdicts import Verdict, failures_kept
+from companion.study.verdicts import Verdict, failures_kept, overall
 from reconrisk.cli.console import FAILED, MISTAKE, fail, note, print_table, show
 
 if TYPE_CHECKING:
@@ -266,7 +259,8 @@ def _up_to_date(plan: Plan, draw: bool) -> Outcome | None:
     if reasons:
         return None
     how = f"up to date, computed {record.provenance.time}"
-    return Outcome(plan, record.result["status"], how, verdicts_of(record), record.result["ran"])
+    status = overall(v for v in record.verdicts if v.target == plan.exhibit)
+    return Outcome(plan, status, how, record.verdicts, record.ran)
 
 
 def _computed(plan: Plan, progress: Progress, draw: bool, debug: bool, *, alone: bool) -> Outcome:
@@ -285,10 +279,16 @@ def _computed(plan: Plan, progress: Progress, draw: bool, debug: bool, *, alone:
         took = duration(time.perf_counter() - start)
         return Outcome(plan, "failed", took, problem=f"{kind}{error}")
     seconds = time.perf_counter() - start
-    origin = provenance(plan.session, plan.exhibit, seconds)
+    origin = describe_run(plan.session, plan.exhibit, seconds)
     picture, problem = _drawn(result, debug) if draw else (None, "")
     try:
-        write_record(result, plan.folder, picture, provenance=origin)
+        write_record(
+            result.tables,
+            plan.folder,
+            provenance=origin,
+            verdicts=result.verdicts,
+            figure=picture,
+        )
     except OSError as error:
         if debug:
             raise
@@ -317,7 +317,7 @@ def _foreseen(every: Sequence[Plan]) -> list[tuple[str, float | None]]:
         known = {name: float(cost.seconds) for name, cost in registry.costs().items()}
     else:
         results = stored.read(registry.project_root()).results.items()
-        known = {name: r.provenance["seconds"] for name, r in results if r.provenance is not None}
+        known = {name: r.provenance.seconds for name, r in results if r.provenance is not None}
     return [(plan.exhibit, known.get(plan.exhibit)) for plan in every]
 
 

@@ -535,7 +535,7 @@ def why(
     Example: `companion why mean_to_extreme/fig2 --set samples=500`
     """
     from companion.study import find_exhibit, registry, stored
-    from companion.study.records import explain
+    from companion.study.provenance import explain
 
     with usage_errors(context.obj):
         exhibit_id = find_exhibit(exhibit).id
@@ -546,7 +546,7 @@ def why(
         assert held is not None and held.provenance is not None
         show(
             f"{exhibit_id}: nothing would run again; {held.notebook} holds this result, "
-            f"computed {held.provenance.get('time', '')}"
+            f"computed {held.provenance.time}"
         )
         return
     show(f"{exhibit_id} would run again:")
@@ -578,7 +578,7 @@ def _statuses() -> list[str]:
 
 def _seconds(held: Stored, exhibit: str) -> float | None:
     result = held.results.get(exhibit)
-    return None if result is None or result.provenance is None else result.provenance["seconds"]
+    return None if result is None or result.provenance is None else result.provenance.seconds
 
 
 def _counts(statuses: Iterable[str]) -> str:

@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,9 +21,9 @@ from companion.book.stage import stage
 from companion.study import registry
 from companion.study.cluster import serving
 from companion.study.progress import duration
+from companion.study.records import FOLDER
 from companion.study.running import Study
-from companion.study.stored import exhibit_cells, stored_provenance
-from companion.study.stored_tables import FOLDER
+from companion.study.stored import exhibit_cells, read_provenances
 from companion.study.tasks import ClusterError
 
 __all__ = ["app", "compile_book"]
@@ -317,11 +317,11 @@ def _chosen(
 
 
 def _seconds(notebook: Path) -> float:
-    """Return the stored seconds of a notebook's exhibits; 0 if it stores none."""
-    if not notebook.is_file():
-        return 0.0
-    stored = stored_provenance(nbformat.read(notebook, as_version=4))
-    return sum(entries["seconds"] for entries in stored.values())
+    """Return the stored seconds of a notebook's exhibits; 0 if they cannot be read."""
+    with suppress(OSError, ValueError):
+        stored = read_provenances(notebook.parents[2], nbformat.read(notebook, as_version=4))
+        return sum(run.seconds or 0.0 for run in stored.values())
+    return 0.0
 
 
 def _expected(notebooks: Sequence[tuple[str, Path]], profile: str) -> dict[str, float]:

@@ -15,7 +15,7 @@ import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from companion.study.sweep import write_atomically
+from companion.study.files import write_atomically
 from reconrisk.datasets import DataSet, KnownFile
 
 __all__ = ["DownloadError", "fetch", "missing"]

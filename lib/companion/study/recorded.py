@@ -11,56 +11,33 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from companion.study import registry
 from companion.study.exhibits import Exhibit, find_exhibit, judged
-from companion.study.parameters import Settings, plain, resolve
-from companion.study.records import Record, read_record
+from companion.study.parameters import plain
+from companion.study.records import RECORDED, Record, find_records, read_record
 from companion.study.stored import (
     StoredResult,
     Target,
-    inconsistencies,
+    unexplained,
     unknown_verdicts,
     verdicts_by_target,
 )
-from companion.study.tables import MissingTable, Tables
+from companion.study.tables import MissingTable
 from companion.study.verdicts import UNJUDGED, Verdict, overall
 
 __all__ = [
-    "RECORDED",
     "Beside",
     "Difference",
     "Judging",
-    "NoPicture",
     "Recorded",
     "beside",
     "differences",
     "judged_again",
-    "pictures_at_hand",
     "problems_of",
     "read_recorded",
     "recorded_ids",
-    "settings_of",
-    "tables_of",
     "unrecorded",
-    "verdicts_of",
 ]
-
-#: folder of the records, in the project
-RECORDED = Path("data", "recorded")
-
-
-class NoPicture(LookupError):
-    """A drawing needs a picture, and a record holds tables only."""
-
-
-def pictures_at_hand(tables: Tables) -> dict[str, np.ndarray]:
-    """Return a run's pictures by name; none of a recorded one, which holds tables only."""
-    try:
-        return dict(tables.images)
-    except NoPicture:
-        return {}
 
 
 @dataclass(frozen=True)
@@ -183,14 +160,13 @@ class Recorded:
     def _outranks(self, exhibit: str, verdict: Verdict) -> bool:
         """Whether a recorded verdict counts instead of the quick run's."""
         if verdict.status == "not decided":
-            return not self.records[exhibit].result.get("stand_ins")
+            return not self.records[exhibit].stand_ins
         return verdict.status not in UNJUDGED
 
 
 def recorded_ids(project: Path) -> list[str]:
     """Return the exhibits with a recorded run in a project, sorted."""
-    folder = project / RECORDED
-    return sorted(p.parent.relative_to(folder).as_posix() for p in folder.glob("*/*/record.json"))
+    return find_records(project / RECORDED)
 
 
 def read_recorded(project: str | Path) -> Recorded:
@@ -238,56 +214,26 @@ def beside(recorded: Recorded, results: Mapping[str, StoredResult]) -> list[Besi
     ]
 
 
-def tables_of(exhibit: str, record: Record) -> Tables:
-    """Return a record's tables as ``measure`` gave them, without pictures.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the exhibit no longer takes the record's parameters.
-    """
-    stored, known = record.result, find_exhibit(exhibit)
-    return Tables(
-        record.tables,
-        exact=tuple(stored["digests"]),
-        images=_Pictures(),
-        ran=stored["ran"],
-        stand_ins=tuple(stored.get("stand_ins", ())),
-        subsets=tuple(stored.get("subsets", ())),
-        exhibit=exhibit,
-        profile=stored["profile"],
-        seed=stored["seed"],
-        parameters=settings_of(record, known),
-        shown=known.shown,
-    )
-
-
 def judged_again(exhibit: str, record: Record) -> Judging:
     """Judge a record from its tables, or keep its stored verdicts where those do not suffice.
 
     Parameters that the exhibit no longer takes do not raise here: see :func:`problems_of`.
     """
-    stored = tuple(verdicts_of(record))
     try:
-        tables = tables_of(exhibit, record)
+        tables = record.tables
     except (TypeError, ValueError) as error:
-        return Judging(stored, str(error))
+        return Judging(record.verdicts, str(error))
     try:
         return Judging(judged(find_exhibit(exhibit).file, tables))
     except MissingTable as error:
-        return Judging(stored, str(error.args[0]))
-
-
-def verdicts_of(record: Record) -> list[Verdict]:
-    """Return the verdicts that were stored with a record."""
-    return [Verdict(**verdict) for verdict in record.result["verdicts"]]
+        return Judging(record.verdicts, str(error.args[0]))
 
 
 def problems_of(exhibit: str, record: Record, judging: Judging) -> Iterator[str]:
     """Yield why a record's verdicts cannot stand for its exhibit, as sentences.
 
     A verdict failed or has a target of no CSV file; the exhibit has lost or gained a parameter, or
-    refuses a recorded value; or the result contradicts itself or its provenance.
+    refuses a recorded value; or a verdict lacks a reason.
     """
     known = find_exhibit(exhibit)
     if record.provenance.exhibit != exhibit:
@@ -301,12 +247,7 @@ def problems_of(exhibit: str, record: Record, judging: Judging) -> Iterator[str]
         return
     yield from _verdict_problems(known, record, judging)
     # failed verdicts and their reasons are problems already
-    verdicts = [
-        v | {"why": ""} if v["status"] == "failed" else v for v in record.result["verdicts"]
-    ]
-    result = record.result | {"verdicts": verdicts}
-    stored = StoredResult(result, (RECORDED / exhibit).as_posix(), record.provenance.as_dict())
-    yield from inconsistencies({exhibit: stored})
+    yield from unexplained(v for v in record.verdicts if v.status != "failed")
     yield from _parameter_problems(known, record)
 
 
@@ -323,7 +264,7 @@ def _verdict_problems(exhibit: Exhibit, record: Record, judging: Judging) -> Ite
 
 def _parameter_problems(exhibit: Exhibit, record: Record) -> Iterator[str]:
     try:
-        again = settings_of(record, exhibit)
+        again = record.settings
     except (TypeError, ValueError) as error:
         yield f"its parameters cannot be asked for any more: {error}"
         return
@@ -334,18 +275,6 @@ def _parameter_problems(exhibit: Exhibit, record: Record) -> Iterator[str]:
             yield f"{name} is read as {again[name]!r}; recorded was {value!r}"
 
 
-def settings_of(record: Record, exhibit: Exhibit) -> Settings:
-    """Return a record's parameters as the exhibit takes them now.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If one no longer exists, or its value is no longer valid.
-    """
-    origin = record.provenance
-    return resolve(exhibit.id, exhibit.parameters, origin.profile, origin.parameters)
-
-
 def differences(record: Record, exhibit: Exhibit) -> list[Difference]:
     """Return the parameters in which a run differs from the exhibit's paper profile."""
     ran = record.provenance.parameters
@@ -354,19 +283,6 @@ def differences(record: Record, exhibit: Exhibit) -> list[Difference]:
         for name, p in exhibit.parameters.items()
         if name in ran and ran[name] != plain(p.parse(name, p.paper))
     ]
-
-
-class _Pictures(Mapping[str, Any]):
-    """A placeholder for the pictures that a record lacks: every use raises ``NoPicture``."""
-
-    def __getitem__(self, name: str) -> Any:
-        raise NoPicture(f"a record holds no picture {name!r}")
-
-    def __iter__(self) -> Iterator[str]:
-        raise NoPicture("a record holds no pictures")
-
-    def __len__(self) -> int:
-        raise NoPicture("a record holds no pictures")
 
 
 def unrecorded(project: Path) -> list[registry.Cost]:

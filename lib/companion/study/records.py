@@ -1,366 +1,94 @@
-"""Results on disk with their provenance, and the reasons why one is outdated.
+"""The store: an exhibit's tables with their provenance, read and written here alone.
 
-A record is a folder: ``figure.png``, one CSV file per table, and ``record.json`` with the verdicts,
-the provenance and a hash of every other file.
-
-The provenance holds hashes of the exhibit's file and of all files of ours that it imports, directly
-or not (found in the sources, without running them); of the printed numbers and registry rows that
-it is judged by; and the parameters themselves.
+A record is a folder: one CSV file per table, ``figure.png`` if a picture was drawn, and
+``record.json`` with the provenance, the verdicts of the run, a hash of every other file and a
+checksum of itself. The notebooks' quick runs have theirs in ``tests/tables``, without verdicts,
+which the notebooks show; long runs in ``data/recorded``; ``companion run`` writes to any folder.
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import hashlib
-import importlib
 import io
-import json
-import platform
-import re
-import subprocess
+import os
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 
-from companion.kernels import kernels_in_use
-from companion.study import registry
-from companion.study.exhibits import Exhibit, find_exhibit
-from companion.study.inputs import checksums
-from companion.study.parameters import plain
-from companion.study.sources import PACKAGES as OURS
-from companion.study.sources import package_folder, sha256, source_files
-from companion.study.sweep import write_atomically
-from companion.study.tables import csv_files, exact_table
+from companion.study.exhibits import find_exhibit
+from companion.study.files import sealed, unsealed, write_atomically
+from companion.study.parameters import Settings, plain, resolve
+from companion.study.provenance import Provenance
+from companion.study.sources import sha256
+from companion.study.tables import Tables, csv_files, exact_table, file_stem
+from companion.study.verdicts import Verdict
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from companion.study.results import Result
-    from companion.study.running import Study
-
 __all__ = [
-    "Provenance",
-    "Reason",
+    "FOLDER",
+    "PICTURES",
+    "RECORDED",
+    "VARIABLE",
+    "NoPicture",
     "Record",
     "RecordError",
-    "checkout",
-    "explain",
-    "fingerprint",
-    "provenance",
+    "attach_provenance",
+    "find_records",
+    "keep_tables",
+    "pictures_at_hand",
+    "read_content",
     "read_record",
+    "read_tables",
     "write_record",
 ]
 
-#: version of the layout of ``record.json``; other versions are refused.
-SCHEMA = 1
-#: packages whose versions the provenance holds.
-PACKAGES = ("numpy", "scipy", "torch", "pandas", "matplotlib", "scikit-image", "scikit-learn")
+#: folders of the project: the quick runs' records, and those of long runs
+FOLDER, RECORDED = Path("tests", "tables"), Path("data", "recorded")
+#: environment variable: the folder in which runs keep the tables that they judge
+VARIABLE = "COMPANION_TABLES"
+#: the file of a run's pictures, beside its tables; the project keeps none
+PICTURES = "pictures.npz"
+#: version of the layout of ``record.json``; other versions are refused
+SCHEMA = 2
 
 
 class RecordError(ValueError):
     """A record on disk is incomplete, damaged or of another layout."""
 
 
-# The code and the data that determine a result ----------------------------------------------------
+class NoPicture(LookupError):
+    """A drawing needs a picture, and a record holds tables only."""
 
 
-def fingerprint(exhibit: Exhibit) -> dict[str, dict[str, str]]:
-    """Return hashes of the code and data that determine an exhibit's result.
+class _NoPictures(Mapping[str, Any]):
+    """A placeholder for the pictures that a record lacks: every use raises ``NoPicture``."""
 
-    Returns
-    -------
-    dict
-        ``{"code": {file: sha256}, "data": {file or registry id: sha256}}``. Files are named
-        relative to ``lib`` (``companion/papers/...``) and to the project (``data/paper/...``).
-    """
-    files = source_files(exhibit.module)
-    code = {_file_name(name, path): sha256(path) for name, path in files.items()}
-    return {"code": code, "data": _data(exhibit)}
+    def __getitem__(self, name: str) -> Any:
+        raise NoPicture(f"a record holds no picture {name!r}")
 
+    def __iter__(self) -> Iterator[str]:
+        raise NoPicture("a record holds no pictures")
 
-def _file_name(module: str, path: Path) -> str:
-    if module.partition(".")[0] not in OURS:
-        return path.name
-    if not path.is_relative_to(package_folder()):
-        return f"{path.parent.name}/{path.name}"  # a paper outside the checkout
-    return path.relative_to(package_folder()).as_posix()
+    def __len__(self) -> int:
+        raise NoPicture("a record holds no pictures")
 
 
-def _data(exhibit: Exhibit) -> dict[str, str]:
-    """Return hashes of the printed numbers and registry rows that an exhibit is compared with."""
-    folder = registry.project_root() / "data" / "paper"
-    names = {exhibit.id} | _named_tables(exhibit)
-    hashes = {
-        f"data/paper/{name}.csv": sha256(folder / f"{name}.csv")
-        for name in sorted(names)
-        if (folder / f"{name}.csv").is_file()
-    }
-    for target in sorted(exhibit.targets):
-        for table in (registry.exhibits(), registry.claims(), registry.errata()):
-            if target in table:
-                row = _canonical(dataclasses.asdict(table[target]))
-                hashes[f"registry:{target}"] = hashlib.sha256(row.encode()).hexdigest()
-    return hashes
-
-
-#: as in ``printed("paper/text")`` and ``printed(f"{KEY}/{name}")``
-_NAMED = re.compile(r'"(\{KEY\}|\w+)/(\w+|\{[^}"]+\})"')
-
-
-def _named_tables(exhibit: Exhibit) -> set[str]:
-    """Return the printed tables that it and what it imports of papers and experiments name.
-
-    All of a paper where a name is computed.
-    """
-    names: set[str] = set()
-    folder = registry.project_root() / "data" / "paper"
-    for module, path in source_files(exhibit.module).items():
-        if not module.startswith(("companion.papers.", "companion.experiments.")):
-            continue
-        for key, table in _NAMED.findall(path.read_text("utf-8")):
-            if key == "{KEY}":
-                key = importlib.import_module(module).KEY
-            if table.startswith("{"):
-                names |= {f"{key}/{path.stem}" for path in (folder / key).glob("*.csv")}
-            else:
-                names.add(f"{key}/{table}")
-    return names
-
-
-def _combined(hashes: Mapping[str, str]) -> str:
-    return hashlib.sha256(_canonical(dict(hashes)).encode()).hexdigest()
-
-
-def _canonical(value: Any) -> str:
-    return json.dumps(value, sort_keys=True, ensure_ascii=False)
-
-
-# Provenance -----------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Provenance:
-    """How a result was computed: with which code, data, parameters and machine.
-
-    Attributes
-    ----------
-    exhibit, profile, seed, device : str, str, int, str
-        As run.
-    parameters : mapping
-        Every parameter's value; lists for tuples.
-    code, data : mapping of str to str
-        sha256 by file, see :func:`fingerprint`.
-    commit, dirty : str, bool
-        Git commit of the checkout and whether files differed from it; empty and None outside one.
-    packages : mapping of str to str
-        Versions, Python's included.
-    kernels : mapping of str to str
-        Environment variables that chose the libraries' machine code, see
-        :mod:`companion.kernels`.
-    inputs : mapping of str to str
-        sha256 of every data set read, see :func:`companion.study.inputs.checksums`.
-    peak_memory_gb : float or None
-        The largest resident memory of the process or of one of its workers.
-    platform : str
-        Operating system and processor family, no machine's name.
-    seconds : float or None
-        Wall time of the computation.
-    time : str
-        When it ended, UTC, ISO 8601.
-    """
-
-    exhibit: str
-    profile: str
-    parameters: Mapping[str, Any]
-    seed: int
-    device: str
-    code: Mapping[str, str]
-    data: Mapping[str, str]
-    commit: str = ""
-    dirty: bool | None = None
-    packages: Mapping[str, str] = field(default_factory=dict)
-    kernels: Mapping[str, str] = field(default_factory=dict)
-    inputs: Mapping[str, str] = field(default_factory=dict)
-    peak_memory_gb: float | None = None
-    platform: str = ""
-    seconds: float | None = None
-    time: str = ""
-
-    @property
-    def code_hash(self) -> str:
-        """One hash of all the code."""
-        return _combined(self.code)
-
-    def as_dict(self) -> dict[str, Any]:
-        """As JSON holds it, with the combined hash of the code."""
-        return {**plain(dataclasses.asdict(self)), "code_hash": self.code_hash}
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Provenance:
-        """Read what :meth:`as_dict` wrote; ignore unknown entries.
-
-        Raises
-        ------
-        RecordError
-            If an entry is missing or the code's hashes do not agree.
-        """
-        names = {f.name for f in dataclasses.fields(cls)}
-        try:
-            read = cls(**{k: v for k, v in values.items() if k in names})
-        except TypeError as error:
-            raise RecordError(f"the provenance is incomplete: {error}") from None
-        if values.get("code_hash", read.code_hash) != read.code_hash:
-            raise RecordError(f"{read.exhibit}: the hashes of the code do not agree")
-        return read
-
-
-def provenance(session: Study, exhibit_id: str, seconds: float) -> Provenance:
-    """Return the provenance of a result that ``session`` has just computed in ``seconds``."""
-    exhibit = find_exhibit(exhibit_id)
-    context = session.context(exhibit_id)
-    commit, dirty = checkout(registry.project_root())
-    return Provenance(
-        exhibit=exhibit.id,
-        profile=context.profile,
-        parameters=plain(dict(context.parameters)),
-        seed=context.seed,
-        device=context.device,
-        **fingerprint(exhibit),
-        commit=commit,
-        dirty=dirty,
-        packages=_versions(),
-        kernels=kernels_in_use(),
-        inputs=checksums(exhibit, context),
-        peak_memory_gb=_peak_memory(context.workers),
-        platform=f"{platform.system()} {platform.machine()}",
-        seconds=round(seconds, 3),
-        time=datetime.now(UTC).isoformat(timespec="seconds"),
-    )
-
-
-def checkout(root: Path) -> tuple[str, bool | None]:
-    """Return the commit and whether the checkout differs from it; empty outside a checkout."""
-
-    def git(*arguments: str) -> str:
-        command = ["git", "-C", str(root), *arguments]
-        run = subprocess.run(command, capture_output=True, text=True, check=True, timeout=20)
-        return run.stdout.strip()
-
+def pictures_at_hand(tables: Tables) -> dict[str, np.ndarray]:
+    """Return a run's pictures by name; none of a recorded one, which holds tables only."""
     try:
-        return git("rev-parse", "--verify", "HEAD"), bool(git("status", "--porcelain"))
-    except (OSError, subprocess.SubprocessError):
-        return "", None
-
-
-def _versions() -> dict[str, str]:
-    versions = {"python": platform.python_version()}
-    for package in PACKAGES:
-        with contextlib.suppress(PackageNotFoundError):
-            versions[package] = version(package)
-    return versions
-
-
-def _peak_memory(workers: int) -> float | None:
-    """Return the largest resident memory in GB of this process or a worker; None if unknown."""
-    try:
-        import resource
-    except ImportError:  # Windows
-        return None
-    unit = 1 if platform.system() == "Darwin" else 1024
-    status = Path("/proc/self/status")
-    if status.is_file():
-        # ru_maxrss starts from the memory of the parent process; VmHWM does not
-        found = re.search(r"VmHWM:\s*(\d+) kB", status.read_text())
-        largest = int(found[1]) if found else 0
-    else:
-        largest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    if workers > 1:
-        largest = max(largest, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
-    return round(largest * unit / 1e9, 2)
-
-
-@dataclass(frozen=True)
-class Reason:
-    """One reason to run an exhibit again."""
-
-    kind: str
-    what: str
-
-    def __str__(self) -> str:
-        return f"{self.kind}: {self.what}"
-
-
-def explain(
-    exhibit_id: str, stored: Provenance | Mapping[str, Any] | None, session: Study
-) -> list[Reason]:
-    """Return the reasons to run an exhibit again, given the provenance of its stored result.
-
-    Parameters
-    ----------
-    exhibit_id : str
-        An exhibit, or a panel of one.
-    stored : Provenance, mapping or None
-        Of the stored result; None if there is none.
-    session : Study
-        The requested profile, seed, device, data and overrides.
-
-    Returns
-    -------
-    list of Reason
-        Kinds *nothing recorded*, *code*, *data*, *inputs*, *parameters*, *profile*, *seed*,
-        *device*. Empty if the stored result answers the request.
-    """
-    if stored is None:
-        return [Reason("nothing recorded", f"no stored result of {exhibit_id} says how it was run")]
-    if not isinstance(stored, Provenance):
-        stored = Provenance.from_dict(stored)
-    context = session.context(exhibit_id)
-    now = fingerprint(find_exhibit(exhibit_id))
-    reasons = [
-        Reason(kind, f"{stored_value} stored, {asked} asked for")
-        for kind, stored_value, asked in (
-            ("profile", stored.profile, context.profile),
-            ("seed", stored.seed, context.seed),
-            ("device", stored.device, context.device),
-        )
-        if stored_value != asked
-    ]
-    reasons += _differences("code", stored.code, now["code"])
-    reasons += _differences("data", stored.data, now["data"])
-    if context.data_root is not None or context.profile == "quick":
-        # without a data root, a paper's own data cannot be compared
-        read = checksums(find_exhibit(exhibit_id), context)
-        reasons += _differences("inputs", stored.inputs, read)
-    asked = plain(dict(context.parameters))
-    for name in sorted(asked.keys() | stored.parameters.keys()):
-        if name not in stored.parameters:
-            reasons.append(Reason("parameters", f"{name} is new ({asked[name]!r})"))
-        elif name not in asked:
-            reasons.append(Reason("parameters", f"{name} no longer exists"))
-        elif plain(stored.parameters[name]) != asked[name]:
-            was = stored.parameters[name]
-            reasons.append(Reason("parameters", f"{name} was {was!r}, is {asked[name]!r}"))
-    return reasons
-
-
-def _differences(kind: str, stored: Mapping[str, str], now: Mapping[str, str]) -> Iterator[Reason]:
-    for name in sorted(stored.keys() | now.keys()):
-        if name not in now:
-            yield Reason(kind, f"{name} is no longer used")
-        elif name not in stored:
-            yield Reason(kind, f"{name} is new")
-        elif stored[name] != now[name]:
-            yield Reason(kind, f"{name} changed")
-
-
-# Records ----------------------------------------------------------------------------------------
+        return dict(tables.images)
+    except NoPicture:
+        return {}
 
 
 @dataclass(frozen=True)
@@ -369,30 +97,81 @@ class Record:
 
     Attributes
     ----------
-    result : dict
-        The stored part of the result (:meth:`Result.as_dict`).
     provenance : Provenance
         Where it comes from.
-    tables : mapping of str to DataFrame
-        The data, with floats as they were to the last bit.
+    frames : mapping of str to DataFrame
+        The data by the names of their files, with floats as they were to the last bit.
+    exact, ran, stand_ins, subsets
+        As in :class:`Tables`.
+    images : mapping of str to sequence of int
+        The shapes of the run's pictures.
+    verdicts : tuple of Verdict
+        Those of the run; none of a quick run, whose notebook shows them.
+    checksum : str
+        Of ``record.json``, and so of all its files.
     figure : Path or None
         The picture.
     """
 
-    result: dict[str, Any]
     provenance: Provenance
-    tables: Mapping[str, pd.DataFrame]
+    frames: Mapping[str, pd.DataFrame]
+    exact: tuple[str, ...]
+    ran: str
+    stand_ins: tuple[str, ...]
+    subsets: tuple[str, ...]
+    images: Mapping[str, Sequence[int]]
+    verdicts: tuple[Verdict, ...]
+    checksum: str
     figure: Path | None
+
+    @property
+    def settings(self) -> Settings:
+        """The run's parameters as the exhibit takes them now.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If one no longer exists, or its value is no longer valid.
+        """
+        run, known = self.provenance, find_exhibit(self.provenance.exhibit)
+        return resolve(run.exhibit, known.parameters, run.profile, run.parameters)
+
+    @functools.cached_property
+    def tables(self) -> Tables:
+        """The tables as ``measure`` gave them, without pictures; raises as ``settings`` does."""
+        run = self.provenance
+        return Tables(
+            self.frames,
+            exact=self.exact,
+            images=_NoPictures(),
+            ran=self.ran,
+            stand_ins=self.stand_ins,
+            subsets=self.subsets,
+            exhibit=run.exhibit,
+            profile=run.profile,
+            seed=run.seed,
+            parameters=self.settings,
+            shown=find_exhibit(run.exhibit).shown,
+        )
+
+
+def find_records(folder: Path) -> list[str]:
+    """Return the exhibits with a record in a folder, sorted."""
+    return sorted(p.parent.relative_to(folder).as_posix() for p in folder.glob("*/*/record.json"))
+
+
+# Writing ------------------------------------------------------------------------------------------
 
 
 def write_record(
-    result: Result,
+    tables: Tables,
     folder: str | Path,
-    figure: Figure | bytes | None = None,
     *,
-    provenance: Provenance,
+    provenance: Provenance | None = None,
+    verdicts: Iterable[Verdict] = (),
+    figure: Figure | bytes | None = None,
 ) -> Path:
-    """Write a result to a folder, made if it does not exist, and return ``record.json``'s path.
+    """Write tables to a folder, made if it does not exist, and return ``record.json``'s path.
 
     Everything is on the disk before anything old is removed: a full disk loses nothing. Then an
     older ``record.json`` goes first and the new one comes last: an interrupted call leaves no
@@ -400,33 +179,37 @@ def write_record(
 
     Parameters
     ----------
-    result : Result
+    tables : Tables
     folder : str or Path
+    provenance : Provenance, optional
+        Of these tables; by default no more than the tables say themselves.
+    verdicts : iterable of Verdict
     figure : matplotlib Figure or bytes, optional
         The picture, or the content of a PNG file.
-    provenance : Provenance
-        Of this result.
 
     Raises
     ------
     ValueError
         If the provenance is another exhibit's.
     """
-    if provenance.exhibit != result.exhibit:
-        raise ValueError(f"the provenance of {provenance.exhibit} is not that of {result.exhibit}")
-    files = csv_files(result.tables)
+    if provenance is None:
+        given = plain(dict(tables.parameters))
+        provenance = Provenance(tables.exhibit, tables.profile, given, tables.seed)
+    if provenance.exhibit != tables.exhibit:
+        raise ValueError(f"the provenance of {provenance.exhibit} is not that of {tables.exhibit}")
+    files = csv_files(tables)
     if figure is not None:
         files["figure.png"] = figure if isinstance(figure, bytes) else _png(figure)
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    record = {
+    body = {
         "schema": SCHEMA,
-        "result": result.as_dict(),
-        "provenance": provenance.as_dict(),
+        "measured": _measured(tables),
+        "provenance": plain(dataclasses.asdict(provenance)),
+        "verdicts": [v.as_dict() for v in verdicts],
         "files": {name: hashlib.sha256(data).hexdigest() for name, data in files.items()},
     }
-    # the record comes last
-    files["record.json"] = json.dumps(record, indent=1, ensure_ascii=False).encode() + b"\n"
+    files["record.json"] = sealed(body)  # the record comes last
     with tempfile.TemporaryDirectory(prefix=".record-", dir=folder) as new:
         for name, data in files.items():
             write_atomically(Path(new) / name, data)
@@ -434,6 +217,77 @@ def write_record(
         for name in files:
             (Path(new) / name).replace(folder / name)
     return folder / "record.json"
+
+
+def _measured(tables: Tables) -> dict[str, Any]:
+    images = {} if isinstance(tables.images, _NoPictures) else tables.images
+    return {
+        "ran": tables.ran,
+        "exact": list(tables.exact),
+        "stand_ins": list(tables.stand_ins),
+        "subsets": list(tables.subsets),
+        # a CSV file does not show whether 0.5 is a number or a string
+        "texts": {file_stem(n): texts for n, table in tables.items() if (texts := _texts(table))},
+        "images": {name: list(image.shape) for name, image in images.items()},
+    }
+
+
+def _texts(table: pd.DataFrame) -> list[str]:
+    """Return the columns that hold strings only, some of which look like numbers."""
+    return [
+        str(name)
+        for name, column in table.items()
+        if len(column)
+        and all(isinstance(entry, str) for entry in column)
+        and any(map(_is_number, column))
+    ]
+
+
+def _is_number(text: str) -> bool:
+    with contextlib.suppress(ValueError):
+        float(text)
+        return True
+    return False
+
+
+def _png(figure: Figure) -> bytes:
+    stream = io.BytesIO()
+    # no date and no version in the file: equal pictures are equal files
+    figure.savefig(stream, format="png", metadata={"Software": None})
+    return stream.getvalue()
+
+
+def _clear(folder: Path) -> None:
+    """Remove an older record and its files; keep files that no record lists."""
+    with contextlib.suppress(FileNotFoundError, RecordError):
+        old: Iterable[str] = read_content(folder)["files"]
+        (folder / "record.json").unlink()
+        for name in old:
+            (folder / Path(name).name).unlink(missing_ok=True)
+    (folder / "record.json").unlink(missing_ok=True)
+
+
+def attach_provenance(folder: Path, provenance: Provenance) -> str:
+    """Complete the record of a run that is finished; return its new checksum."""
+    content = read_content(folder)
+    body = {k: v for k, v in content.items() if k != "sha256"}
+    body["provenance"] = plain(dataclasses.asdict(provenance))
+    write_atomically(folder / "record.json", sealed(body))
+    return str(read_content(folder)["sha256"])
+
+
+def keep_tables(tables: Tables) -> None:
+    """Write tables to the folder that ``COMPANION_TABLES`` names; do nothing if it is unset."""
+    if os.environ.get(VARIABLE):
+        folder = Path(os.environ[VARIABLE], tables.exhibit)
+        write_record(tables, folder)
+        if tables.images:
+            # single precision is finer than what is seen
+            pictures: dict[str, Any] = {n: np.float32(image) for n, image in tables.images.items()}
+            np.savez_compressed(folder / PICTURES, **pictures)
+
+
+# Reading ------------------------------------------------------------------------------------------
 
 
 def read_record(folder: str | Path) -> Record:
@@ -447,46 +301,61 @@ def read_record(folder: str | Path) -> Record:
         If it is damaged: of another layout, or a file of it is missing or has changed.
     """
     folder = Path(folder)
-    content = _content(folder)
+    content = read_content(folder)
     for name, expected in content["files"].items():
         path = folder / name
         if not path.is_file() or sha256(path) != expected:
             raise RecordError(f"{path} is missing or not the file that was recorded")
-    tables = {
-        name.removesuffix(".csv"): exact_table(folder / name)
-        for name in content["files"]
-        if name.endswith(".csv")
-    }
-    figure = folder / "figure.png" if "figure.png" in content["files"] else None
-    return Record(content["result"], Provenance.from_dict(content["provenance"]), tables, figure)
+    measured, texts = content["measured"], content["measured"]["texts"]
+    stems = [name[:-4] for name in content["files"] if name.endswith(".csv")]
+    return Record(
+        provenance=content["provenance"],
+        frames={n: exact_table(folder / f"{n}.csv", texts.get(n, ())) for n in stems},
+        **{name: tuple(measured[name]) for name in ("exact", "stand_ins", "subsets")},
+        ran=measured["ran"],
+        images=measured["images"],
+        verdicts=tuple(Verdict(**verdict) for verdict in content["verdicts"]),
+        checksum=content["sha256"],
+        figure=folder / "figure.png" if "figure.png" in content["files"] else None,
+    )
 
 
-def _content(folder: Path) -> dict[str, Any]:
+def read_content(folder: Path) -> dict[str, Any]:
+    """Return what ``record.json`` holds, with a :class:`Provenance`, without reading other files.
+
+    Raises as :func:`read_record` does.
+    """
     path = folder / "record.json"
     try:
-        content = json.loads(path.read_bytes())
-    except ValueError as error:
-        raise RecordError(f"{path} is not JSON: {error}") from None
-    if not isinstance(content, dict) or content.get("schema") != SCHEMA:
-        raise RecordError(f"{path} is not a record of layout {SCHEMA}")
-    missing = {"result", "provenance", "files"} - content.keys()
-    if missing:
-        raise RecordError(f"{path} lacks {', '.join(sorted(missing))}")
-    return content
+        content = unsealed(path.read_bytes(), SCHEMA)
+        names = {f.name for f in dataclasses.fields(Provenance)}
+        given = {k: v for k, v in content["provenance"].items() if k in names}
+        return {**content, "provenance": Provenance(**given)}
+    except TypeError as error:
+        raise RecordError(f"{path}: the provenance is incomplete: {error}") from None
+    except (ValueError, KeyError) as error:
+        raise RecordError(f"{path} is not a sound record: {error}") from None
 
 
-def _clear(folder: Path) -> None:
-    """Remove an older record and its files; keep files that no record lists."""
-    with contextlib.suppress(FileNotFoundError, RecordError):
-        old: Iterable[str] = _content(folder)["files"]
-        (folder / "record.json").unlink()
-        for name in old:
-            (folder / Path(name).name).unlink(missing_ok=True)
-    (folder / "record.json").unlink(missing_ok=True)
+def read_tables(folder: Path) -> Tables:
+    """Read a run's tables; grey ramps stand for pictures that were not kept.
+
+    Raises as :func:`read_record` does.
+    """
+    record = read_record(folder)
+    return dataclasses.replace(
+        record.tables, images=_pictures(folder) or dict(_ramps(record.images))
+    )
 
 
-def _png(figure: Figure) -> bytes:
-    stream = io.BytesIO()
-    # no date and no version in the file: equal pictures are equal files
-    figure.savefig(stream, format="png", metadata={"Software": None})
-    return stream.getvalue()
+def _pictures(folder: Path) -> dict[str, np.ndarray]:
+    if not (folder / PICTURES).is_file():
+        return {}
+    with np.load(folder / PICTURES) as kept:
+        return {name: kept[name] for name in kept.files}
+
+
+def _ramps(shapes: Mapping[str, Sequence[int]]) -> Iterator[tuple[str, np.ndarray]]:
+    for name, shape in shapes.items():
+        ramp = np.linspace(0.0, 1.0, int(np.prod(shape[:2]))).reshape(shape[:2])
+        yield name, np.broadcast_to(ramp[(...,) + (None,) * (len(shape) - 2)], shape).copy()

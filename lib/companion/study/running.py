@@ -16,9 +16,9 @@ from companion.study.cluster import check_scheduler, scheduler_of
 from companion.study.exhibits import Exhibit, described, find_exhibit, id_of, judged
 from companion.study.parameters import PROFILES, Parameter, resolve
 from companion.study.perturbations import smallest_detectable
+from companion.study.records import keep_tables
 from companion.study.results import Result
 from companion.study.session import Context
-from companion.study.stored_tables import keep
 from companion.study.tables import Tables
 from companion.study.tasks import SweepError
 from companion.study.verdicts import Verdict, VerdictError, raise_failed
@@ -155,7 +155,7 @@ class Study:
             If a verdict has an unexpected outcome, outside
             :func:`~companion.study.verdicts.failures_kept`.
         """
-        keep(tables)
+        keep_tables(tables)
         return judge(exhibit, tables)
 
 

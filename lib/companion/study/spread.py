@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from companion.study.sweep import write_atomically
+from companion.study.files import write_atomically
 from companion.study.tables import Tables, file_stem
 
 __all__ = ["SPREAD", "TIMES", "Spread", "departures", "read_spread", "spread_of", "write_spread"]

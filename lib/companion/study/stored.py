@@ -1,7 +1,8 @@
 """The results stored in the notebooks, read without running anything.
 
 An exhibit's cell carries the tag ``exhibit:<id>``. Its output holds the machine-readable part of
-the result; the notebook's metadata holds the provenance of each exhibit.
+the result; the notebook's metadata holds the checksum of each exhibit's record in ``tests/tables``
+(:mod:`~companion.study.records`), which has the tables and their provenance.
 """
 
 import json
@@ -11,6 +12,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from companion.study import registry
+from companion.study.provenance import Provenance
+from companion.study.records import FOLDER, RecordError, read_content
 from companion.study.results import RESULT_MIME
 from companion.study.verdicts import ACCUSING, STATUSES, UNJUDGED, Verdict, overall
 
@@ -20,14 +23,16 @@ __all__ = [
     "StoredError",
     "StoredResult",
     "Target",
-    "attach_provenance",
+    "checksums_of",
     "exhibit_cells",
     "inconsistencies",
+    "name_records",
     "notebooks",
     "read",
-    "stored_provenance",
+    "read_provenances",
     "stored_results",
     "targets",
+    "unexplained",
     "unknown_verdicts",
     "verdicts_by_target",
 ]
@@ -56,13 +61,13 @@ class StoredResult:
         The machine-readable part (:meth:`Result.as_dict`).
     notebook : str
         Path relative to the project.
-    provenance : mapping or None
-        Attached when the notebook was refreshed.
+    provenance : Provenance or None
+        That of its record, if the notebook names one.
     """
 
     content: Mapping[str, Any]
     notebook: str
-    provenance: Mapping[str, Any] | None = None
+    provenance: Provenance | None = None
 
     @property
     def verdicts(self) -> list[Verdict]:
@@ -145,32 +150,41 @@ def exhibit_cells(nb: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     return cells
 
 
-def stored_provenance(nb: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
-    """Return the provenances in a notebook's metadata, by exhibit id."""
-    return nb.get("metadata", {}).get("reconrisk", {}).get("provenance", {})
+def checksums_of(nb: Mapping[str, Any]) -> Mapping[str, str]:
+    """Return the checksums of the records that a notebook names, by exhibit id."""
+    return nb.get("metadata", {}).get("reconrisk", {}).get("records", {})
 
 
-def attach_provenance(nb: Notebook, provenances: Mapping[str, Mapping[str, Any]]) -> Notebook:
-    """Store exhibits' provenances in a notebook's metadata, in place of all earlier ones.
-
-    Parameters
-    ----------
-    nb : dict or NotebookNode
-        Changed in place, and returned.
-    provenances : mapping
-        ``{exhibit id: Provenance.as_dict()}``, for exhibits of this notebook.
+def name_records(nb: Notebook, checksums: Mapping[str, str]) -> Notebook:
+    """Store the checksums of exhibits' records in a notebook's metadata, in place of earlier ones.
 
     Raises
     ------
     StoredError
         If the notebook has no cell of one of the exhibits.
     """
-    foreign = sorted(provenances.keys() - exhibit_cells(nb).keys())
+    foreign = sorted(checksums.keys() - exhibit_cells(nb).keys())
     if foreign:
         raise StoredError(f"the notebook has no cell for {', '.join(foreign)}")
-    held = nb["metadata"].setdefault("reconrisk", {})
-    held["provenance"] = {key: dict(provenances[key]) for key in sorted(provenances)}
+    nb["metadata"]["reconrisk"] = {"records": dict(sorted(checksums.items()))}
     return nb
+
+
+def read_provenances(root: str | Path, nb: Mapping[str, Any]) -> dict[str, Provenance]:
+    """Return the provenances of the records that a notebook names, by exhibit id.
+
+    Raises
+    ------
+    FileNotFoundError, RecordError
+        If a record is missing, damaged, or another than the one that the notebook names.
+    """
+    found = {}
+    for exhibit_id, checksum in checksums_of(nb).items():
+        content = read_content(Path(root) / FOLDER / exhibit_id)
+        if content["sha256"] != checksum:
+            raise RecordError(f"it names another record of {exhibit_id} than {FOLDER} holds")
+        found[exhibit_id] = content["provenance"]
+    return found
 
 
 def read(root: str | Path) -> Stored:
@@ -186,7 +200,11 @@ def read(root: str | Path) -> Stored:
         except (ValueError, KeyError) as error:
             problems.append(f"{name}: {error}")
             continue
-        provenances = stored_provenance(nb)
+        provenances: Mapping[str, Provenance] = {}
+        try:
+            provenances = read_provenances(root, nb)
+        except (OSError, ValueError) as error:
+            problems.append(f"{name}: {error}")
         for exhibit_id, cell in cells.items():
             try:
                 content = _stored_content(exhibit_id, cell)
@@ -247,6 +265,15 @@ def unknown_verdicts(verdicts: Iterable[Verdict], excluded: Container[str]) -> I
             yield f"a verdict on {verdict.target!r}, which no CSV lists"
         if verdict.status not in STATUSES or verdict.status in excluded:
             yield f"{verdict.target} has the unknown verdict {verdict.status!r}"
+
+
+def unexplained(verdicts: Iterable[Verdict]) -> Iterator[str]:
+    """Yield as sentences the verdicts that lack a reason, or have one without need."""
+    for verdict in verdicts:
+        if verdict.status in _EXPLAINED and not verdict.why:
+            yield f"{verdict.target} is {verdict.status!r} without saying why"
+        if verdict.status not in _EXPLAINED and verdict.why:
+            yield f"{verdict.target} is {verdict.status!r} but says {verdict.why!r}"
 
 
 def targets() -> dict[str, Target]:
@@ -310,11 +337,7 @@ def inconsistencies(results: Mapping[str, StoredResult]) -> Iterator[str]:
     for exhibit_id, result in results.items():
         where = f"{result.notebook}: {exhibit_id}"
         verdicts = result.verdicts
-        for verdict in verdicts:
-            if verdict.status in _EXPLAINED and not verdict.why:
-                yield f"{where}: {verdict.target} is {verdict.status!r} without saying why"
-            if verdict.status not in _EXPLAINED and verdict.why:
-                yield f"{where}: {verdict.target} is {verdict.status!r} but says {verdict.why!r}"
+        yield from (f"{where}: {problem}" for problem in unexplained(verdicts))
         status = overall(v for v in verdicts if v.target == exhibit_id)
         if result.content.get("status") != status:
             yield (
@@ -329,6 +352,6 @@ def inconsistencies(results: Mapping[str, StoredResult]) -> Iterator[str]:
             ("seed", result.content.get("seed")),
             ("parameters", result.content.get("settings")),
         ):
-            recorded = result.provenance.get(name)
+            recorded = getattr(result.provenance, name)
             if recorded != ran:
                 yield f"{where}: its provenance says {name} {recorded!r}, the result {ran!r}"

@@ -15,10 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import hashlib
 import json
-import os
-import tempfile
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -29,6 +26,7 @@ import pandas as pd
 from companion.study.cluster import check_scheduler
 from companion.study.dask_engine import call_dask
 from companion.study.engines import call_processes, call_serially
+from companion.study.files import sealed, unsealed, write_atomically
 from companion.study.progress import progress_of
 from companion.study.sources import code_stamp
 from companion.study.tasks import (
@@ -47,7 +45,7 @@ from companion.study.tasks import (
 )
 from reconrisk import arguments
 
-__all__ = ["SweepError", "as_table", "run_sweep", "task_key", "task_seed", "write_atomically"]
+__all__ = ["SweepError", "as_table", "run_sweep", "task_key", "task_seed"]
 
 #: version of the layout of a stored task; tasks of other versions are computed again.
 SCHEMA = 1
@@ -225,7 +223,9 @@ class _Store:
         for key in keys:
             path = self.folder / f"{key}.json"
             try:
-                body = _verified(path.read_bytes(), key)
+                body = unsealed(path.read_bytes(), SCHEMA)
+                if body["key"] != key:
+                    raise ValueError("it holds another task")
             except FileNotFoundError:
                 continue
             except (ValueError, KeyError, TypeError) as error:
@@ -260,56 +260,4 @@ class _Store:
             "code": self.code,
             "result": json.loads(result),
         }
-        text = json.dumps({**body, "sha256": _checksum(body)}, indent=1, ensure_ascii=False)
-        write_atomically(self.folder / f"{key}.json", text.encode() + b"\n")
-
-
-def _checksum(body: Mapping[str, Any]) -> str:
-    return hashlib.sha256(canonical("a stored task", body, finite=False).encode()).hexdigest()
-
-
-def _verified(data: bytes, key: str) -> dict[str, Any]:
-    body = json.loads(data)
-    if not isinstance(body, dict) or "sha256" not in body:
-        raise ValueError("not a stored task")
-    checksum = body.pop("sha256")
-    if body.get("schema") != SCHEMA:
-        raise ValueError(f"layout {body.get('schema')!r}, expected {SCHEMA}")
-    if _checksum(body) != checksum:
-        raise ValueError("its hash does not match")
-    if body["key"] != key:
-        raise ValueError("it holds another task")
-    return body
-
-
-def write_atomically(path: Path, data: bytes) -> None:
-    """Write a file whole or not at all, even if the machine stops.
-
-    The bytes go to a temporary file beside it, which is flushed to the disk and then renamed.
-    """
-    handle, temporary = tempfile.mkstemp(prefix=f".{path.stem[:16]}-", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.chmod(temporary, 0o666 & ~_umask())
-        os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary)
-        raise
-    if os.name == "posix":  # the new name is on the disk only when its folder is
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
-
-
-@functools.cache
-def _umask() -> int:
-    # a temporary file is readable by its owner only; the finished one follows the user's umask
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+        write_atomically(self.folder / f"{key}.json", sealed(body))

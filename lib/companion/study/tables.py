@@ -168,16 +168,19 @@ def csv_files(tables: Tables) -> dict[str, bytes]:
     }
 
 
-def exact_table(path: Path) -> pd.DataFrame:
+def exact_table(path: Path, texts: Sequence[str] = ()) -> pd.DataFrame:
     """Read a CSV file with exact floats, which some versions of pandas round in the last bit.
 
-    Only an empty cell is a missing value: a defence may be called "None".
+    Only an empty cell is a missing value: a defence may be called "None". Columns that ``texts``
+    names hold strings, whatever they look like.
     """
     table = pd.read_csv(path, keep_default_na=False, na_values=[""])
-    texts = pd.read_csv(path, dtype=str, keep_default_na=False)
+    read = pd.read_csv(path, dtype=str, keep_default_na=False)
     for name in table.columns:
-        if pd.api.types.is_float_dtype(table[name].dtype):
-            table[name] = [float(text or "nan") for text in texts[name]]
+        if name in texts:
+            table[name] = read[name]
+        elif pd.api.types.is_float_dtype(table[name].dtype):
+            table[name] = [float(text or "nan") for text in read[name]]
     return table
 
 
