@@ -15,8 +15,10 @@ import nbformat
 import pytest
 
 from companion.study import registry, stored, verdicts
-from companion.study.records import FOLDER
+from companion.study.files import sealed
+from companion.study.records import FOLDER, RecordError, find_records, read_record
 from companion.study.results import RESULT_MIME
+from companion.study.sources import sha256
 from consistency import checks
 
 ROOT = registry.project_root()
@@ -120,6 +122,37 @@ def test_nbval_fails_on_a_changed_number(tmp_path: Path) -> None:
     assert sorted(failed) == ["json", "text"], ran.stdout
     code_cells = sum(c.cell_type == "code" for c in good.cells)
     assert passed.count("good") == code_cells
+
+
+# --- a record ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("what", ["table", "table and hash", "provenance", "all and checksum"])
+def test_a_changed_record_of_a_quick_run_is_caught(project: Path, what: str) -> None:
+    """Also by one who mends the hash and the checksum: the notebook names another record."""
+    (project / FOLDER).unlink()
+    exhibit_id = find_records(ROOT / FOLDER)[0]
+    shutil.copytree(ROOT / FOLDER, project / FOLDER)
+    folder = project / FOLDER / exhibit_id
+    content = json.loads((folder / "record.json").read_text(encoding="utf-8"))
+    table = next(folder.glob("*.csv"))
+    if what == "provenance":
+        content["provenance"]["commit"] = "0" * 40
+    else:
+        table.write_text(with_another_digit(table.read_text()))
+    if "hash" in what or "all" in what:
+        content["files"][table.name] = sha256(table)
+    if "all" in what:
+        del content["sha256"]
+        (folder / "record.json").write_bytes(sealed(content))
+    else:
+        (folder / "record.json").write_text(json.dumps(content), encoding="utf-8")
+    problems = stored.read(project).problems
+    if what == "table":
+        with pytest.raises(RecordError, match="not the file that was recorded"):
+            read_record(folder)
+    else:
+        assert [p for p in problems if exhibit_id in p]
 
 
 # --- a tolerance ------------------------------------------------------------------------------

@@ -313,6 +313,7 @@ def _drawn(result: Result, debug: bool) -> tuple[Any, str]:
 
 def _foreseen(every: Sequence[Plan]) -> list[tuple[str, float | None]]:
     """Return the seconds of earlier runs: of the costs for paper, of the notebooks for quick."""
+    known: dict[str, float | None]
     if every[0].session.profile == "paper":
         known = {name: float(cost.seconds) for name, cost in registry.costs().items()}
     else:
