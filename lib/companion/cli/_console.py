@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from companion.study.verdicts import Verdict
 
-__all__ = ["print_verdicts", "status_text"]
-
 _STYLES = {
     "reproduced": "green",
     "holds on stand-in data": "cyan",

@@ -11,8 +11,6 @@ from reconrisk.cli.console import chosen_from, note, print_json, print_table, sh
 if TYPE_CHECKING:
     from companion.study.costs import Price, Total
 
-__all__ = ["costs"]
-
 
 def costs(
     context: typer.Context,

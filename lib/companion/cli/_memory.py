@@ -3,8 +3,6 @@
 import contextlib
 from pathlib import Path
 
-__all__ = ["affordable_workers", "free_gigabytes", "start_of_peak"]
-
 #: where Linux gives the memory limit and use of a container
 _LIMITS = Path("/sys/fs/cgroup")
 

@@ -7,8 +7,6 @@ from companion.study import progress
 from companion.study.progress import Row, Sweep, Work, about_left, duration
 from reconrisk.cli.console import note
 
-__all__ = ["Progress"]
-
 
 class Progress(Work):
     """The exhibits of a run, each with the seconds that it is likely to take, None if unknown."""

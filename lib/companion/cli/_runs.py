@@ -35,8 +35,6 @@ from reconrisk.cli.console import FAILED, MISTAKE, fail, note, print_table, show
 if TYPE_CHECKING:
     from companion.study.results import Result
 
-__all__ = ["INTERRUPTED", "Plan", "execute_plans", "chosen_exhibits", "fitting", "plans"]
-
 #: exit status after Ctrl-C
 INTERRUPTED = 130
 

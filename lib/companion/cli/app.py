@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from companion.study.stored import Stored
     from companion.study.verdicts import Verdict
 
-__all__ = ["app"]
-
 
 class _BookCommands(TyperGroup):
     """The commands of :mod:`companion.cli.book`, imported when one of them is called."""

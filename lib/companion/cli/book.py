@@ -26,8 +26,6 @@ from companion.study.running import Study
 from companion.study.stored import exhibit_cells, read_provenances
 from companion.study.tasks import ClusterError
 
-__all__ = ["app", "compile_book"]
-
 app = typer.Typer(help="Run the notebooks and compile the book.", no_args_is_help=True)
 
 Jobs = Annotated[int, typer.Option(min=1, help="Notebooks at a time.")]

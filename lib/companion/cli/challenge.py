@@ -10,8 +10,6 @@ import typer
 
 from reconrisk.cli.console import note, print_json, print_table, show, usage_errors
 
-__all__ = ["app"]
-
 app = typer.Typer(
     help="Attack private gradients, and learn how near you come to what is possible.",
     no_args_is_help=True,

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from companion.study.progress import Row
     from reconrisk.datasets import DataSet, KnownFile
 
-__all__ = ["app", "readers"]
-
 app = typer.Typer(
     help="The papers' data sets: what they are, what is at hand, and fetching them.",
     no_args_is_help=True,

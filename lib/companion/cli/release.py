@@ -13,8 +13,6 @@ import typer
 
 from reconrisk.cli.console import usage_errors
 
-__all__ = ["archive", "deposit", "release", "set_version"]
-
 _VERSION = re.compile(r"\d+\.\d+\.\d+(?:(?:a|b|rc)\d+)?")
 
 

@@ -22,23 +22,6 @@ from reconrisk.attacks import class_means, invert_gradients
 from reconrisk.metrics import match
 from reconrisk.training import Release, Weights, release_gradients, train_mini_batches
 
-__all__ = [
-    "Attacked",
-    "Drawn",
-    "Setting",
-    "attack_batches",
-    "attack_settings",
-    "attack_task",
-    "attacked",
-    "cosines",
-    "draw_batches",
-    "judge",
-    "most_records",
-    "release_batches",
-    "repeated",
-    "ssim_of_many",
-]
-
 #: side of the window of SSIM (Wang et al. 2004 with equal weights, as scikit-image has it)
 WINDOW = 7
 #: draws of one task

@@ -13,16 +13,6 @@ from scipy import special as sc
 from companion.experiments.federated import NETWORK
 from reconrisk.mechanisms import vmf_cosines
 
-__all__ = [
-    "LAYER_SIZES",
-    "gaussian_by_sampling",
-    "gaussian_by_shells",
-    "log_integral",
-    "vmf_by_angle",
-    "vmf_by_sampling",
-    "vmf_by_uniform_sampling",
-]
-
 #: weights of each layer of the paper's network
 LAYER_SIZES = tuple(rows * columns for rows, columns in NETWORK.shapes.values())
 

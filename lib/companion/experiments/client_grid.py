@@ -50,24 +50,6 @@ from reconrisk.mechanisms import Released
 from reconrisk.metrics import match, psnr, rmse
 from reconrisk.training import client_updates
 
-__all__ = [
-    "ATTACKS",
-    "BASELINES",
-    "GRID",
-    "MANIPULATING",
-    "Grid",
-    "all_settings",
-    "attack_clients",
-    "attack_network",
-    "baselines",
-    "batches_of",
-    "network_of",
-    "originals",
-    "rebuilt",
-    "run_grid",
-    "updates_of",
-]
-
 #: by name; "w/o FM" is "Ours" without feature matching, as Table 8 has it
 ATTACKS = ("Ours", "w/o FM", "GradientInversion", "CPA", "Robbing The Fed", "Analytic")
 #: these insert a layer of their own instead of inverting the network

@@ -27,23 +27,6 @@ from reconrisk.mechanisms import (
     Pruning,
 )
 
-__all__ = [
-    "KEY",
-    "LOCAL_RATE",
-    "NETWORKS",
-    "Batches",
-    "Setting",
-    "draw_batches",
-    "make_network",
-    "pictures",
-    "pixel_search",
-    "prior_rate",
-    "printed_rows",
-    "printed_settings",
-    "seeded",
-    "shared_values",
-]
-
 KEY = "liu2024"
 #: learning rate of local steps, which the paper does not print; at 0.1, the rate of its training,
 #: five steps diverge because of the random neurons

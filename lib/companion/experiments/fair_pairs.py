@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from companion.experiments.federated import DELTA, DIMENSION, SAMPLING_RATE, STEPS
 from reconrisk import DPSGD, Enclosure, privacy
 
-__all__ = ["FairPair", "fair_concentration", "fair_pair", "middle"]
-
 #: relative widths of the enclosures that are matched, and how far apart their middles may be
 _TOLERANCE = 3e-5
 _ROUNDS = 12

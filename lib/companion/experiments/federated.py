@@ -16,24 +16,6 @@ from reconrisk import datasets
 from reconrisk.datasets import LabelledImages
 from reconrisk.models import SigmoidNetwork
 
-__all__ = [
-    "BATCH_SIZE",
-    "DELTA",
-    "DIMENSION",
-    "EPOCHS",
-    "KEY",
-    "NETWORK",
-    "RECORDS",
-    "SAMPLING_RATE",
-    "SIDE",
-    "STEPS",
-    "Pair",
-    "Standardised",
-    "pairs",
-    "standardised",
-    "studied_pairs",
-]
-
 KEY = "biswas2024"
 
 #: the sigmoid network of Section VI, and its number of weights p

@@ -30,17 +30,6 @@ from reconrisk.datasets import LabelledImages
 from reconrisk.models import Classifier
 from reconrisk.training import Trajectories, Weights, record_trajectories
 
-__all__ = [
-    "NormalImages",
-    "Scene",
-    "images_of",
-    "normal_images",
-    "preferred_candidates",
-    "scene_of",
-    "train_targets",
-    "van_trees_floor",
-]
-
 
 @functools.lru_cache(maxsize=4)
 def images_of(name: str, data_root: str, side: int) -> LabelledImages:

@@ -21,24 +21,6 @@ if TYPE_CHECKING:
     from reconrisk.attacks import Observation
     from reconrisk.metrics import PerceptualMetric
 
-__all__ = [
-    "MNIST",
-    "SIGNIFICANCE",
-    "as_numpy",
-    "attack_repeatedly",
-    "data_folder",
-    "data_name",
-    "distance_to_law",
-    "ks_p_value",
-    "mean_and_error",
-    "mnist",
-    "perceptual",
-    "photographs",
-    "reconstructions",
-    "task_pictures",
-    "tensor",
-]
-
 #: a fit is refused below this p-value; seeds are fixed, so a pass stays a pass
 SIGNIFICANCE = 1e-3
 

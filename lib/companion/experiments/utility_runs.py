@@ -21,23 +21,6 @@ from companion.study.sweep import as_table
 from reconrisk.models import SigmoidNetwork
 from reconrisk.training import Release, network_accuracy, train_mini_batches
 
-__all__ = [
-    "AS_READ",
-    "DATA",
-    "GUESSING",
-    "LABELS",
-    "NEAREST",
-    "PAPERS_NAMES",
-    "READINGS",
-    "TRAINING",
-    "Reading",
-    "averaged",
-    "printed_accuracies",
-    "train_networks",
-    "trained",
-    "training_task",
-]
-
 #: accuracy of guessing one of ten classes, as the paper counts
 GUESSING = 0.1
 #: data sets that have a column of printed numbers

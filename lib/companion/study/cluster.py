@@ -27,18 +27,6 @@ from companion.study.tasks import ClusterError
 if TYPE_CHECKING:
     from distributed import Client
 
-__all__ = [
-    "address_of",
-    "check_scheduler",
-    "connected",
-    "disconnect",
-    "is_local",
-    "one_line",
-    "scheduler_of",
-    "seconds_from",
-    "serving",
-]
-
 #: environment variables: the cluster, and the seconds to wait for its scheduler.
 SCHEDULER = "RECONRISK_SCHEDULER"
 TIMEOUT = "RECONRISK_SCHEDULER_TIMEOUT"

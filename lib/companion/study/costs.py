@@ -11,8 +11,6 @@ from dataclasses import dataclass
 
 from companion.study import registry
 
-__all__ = ["Price", "Total", "price_of", "prices", "total"]
-
 MEASURED = "measured"
 
 

@@ -40,8 +40,6 @@ from companion.study.tasks import Call, ClusterError, Outcome, TaskFunction
 if TYPE_CHECKING:
     from distributed import Client, Future
 
-__all__ = ["call_dask"]
-
 #: environment variable: the seconds that a sweep waits without any worker.
 PATIENCE = "RECONRISK_WORKERS_TIMEOUT"
 PATIENCE_SECONDS = 600.0

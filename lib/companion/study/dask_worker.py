@@ -23,8 +23,6 @@ from companion.study.engines import limit_threads
 from companion.study.sources import code_stamp, counts_in_tasks, source_files
 from companion.study.tasks import TaskFunction, attempt, name_of
 
-__all__ = ["answer", "libraries", "remote_call"]
-
 #: libraries whose versions may change results.
 LIBRARIES = ("numpy", "scipy", "torch", "torchvision", "scikit-image", "scikit-learn")
 

@@ -18,8 +18,6 @@ from pathlib import Path
 from companion.study.files import write_atomically
 from reconrisk.datasets import DataSet, KnownFile
 
-__all__ = ["DownloadError", "fetch", "missing"]
-
 #: seconds without an answer after which the next address is tried.
 TIMEOUT_SECONDS = 30.0
 _CHUNK = 2**16

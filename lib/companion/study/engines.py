@@ -18,8 +18,6 @@ from typing import Any
 
 from companion.study.tasks import Call, Outcome, TaskFunction, attempt, attempt_remotely
 
-__all__ = ["call_processes", "call_serially", "limit_threads"]
-
 
 def call_serially(function: TaskFunction, calls: Sequence[Call]) -> Generator[Outcome, None, None]:
     """Make the calls in order in this process; end at the first failure."""

@@ -31,24 +31,6 @@ from companion.study.verdicts import Verdict, overall
 if TYPE_CHECKING:
     from types import ModuleType
 
-__all__ = [
-    "Change",
-    "Falsifier",
-    "column",
-    "falsifiers_of",
-    "frame",
-    "in_words",
-    "judged_in",
-    "printed",
-    "scenario",
-    "smallest",
-    "statuses",
-    "together",
-    "unchanged_targets",
-    "with_frames",
-    "worst",
-]
-
 #: what becomes of the tables; a graded change takes the effect as well
 Change = Callable[..., "World"]
 

@@ -12,8 +12,6 @@ from typing import Any
 
 from companion.study.tasks import canonical
 
-__all__ = ["sealed", "unsealed", "write_atomically"]
-
 
 def sealed(body: Mapping[str, Any]) -> bytes:
     """Return a mapping as JSON with a checksum of all its entries, ``sha256``, as the last one."""

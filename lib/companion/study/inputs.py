@@ -9,8 +9,6 @@ from companion.study.session import Context
 from reconrisk import datasets
 from reconrisk.datasets import files
 
-__all__ = ["KNOWN_CHECKSUMS", "checksums", "data_sets", "verify"]
-
 #: SHA-256 of the data of recorded runs, named as by :func:`checksums`: the official idx files,
 #: unpacked; a subset of CIFAR-10 (400 training images a class, the first 1,000 test images); a
 #: hundred photographs, one of each of a hundred ImageNet classes, 224x224; and the parts of data

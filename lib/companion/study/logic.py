@@ -8,21 +8,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-__all__ = [
-    "STANDARD_ERRORS",
-    "alike",
-    "any_of",
-    "at_least",
-    "at_most",
-    "clearly",
-    "every",
-    "jointly",
-    "negate",
-    "not_above",
-    "settle",
-    "within",
-]
-
 #: Monte Carlo standard errors allowed on top of the printed precision (two-sided 6e-5).
 STANDARD_ERRORS = 4.0
 #: the same as a probability

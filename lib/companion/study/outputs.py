@@ -23,8 +23,6 @@ from companion.study.spread import departures, read_spread
 from companion.study.tables import Tables, as_shown
 from companion.study.verdicts import failures_kept
 
-__all__ = ["accept_other_kernels"]
-
 #: parts of a result that hold no measured number
 _FIXED = ("exhibit", "profile", "seed", "settings", "ran", "status", "digests", "stand_ins")
 

@@ -22,15 +22,6 @@ if TYPE_CHECKING:
     from companion.study.exhibits import Exhibit
     from companion.study.session import Context
 
-__all__ = [
-    "check_enough",
-    "data_parameters",
-    "describe_source",
-    "needed",
-    "reads_data",
-    "settings_with",
-]
-
 _GREY = ("MNIST", "FashionMNIST", "MNIST-5000", "FashionMNIST-20")
 
 

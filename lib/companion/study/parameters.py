@@ -8,8 +8,6 @@ from typing import Any
 
 import yaml
 
-__all__ = ["PROFILES", "Parameter", "Settings", "plain", "resolve"]
-
 PROFILES = ("quick", "paper")
 
 _KINDS = {

@@ -47,16 +47,6 @@ from companion.study.verdicts import STATUSES, UNJUDGED
 if TYPE_CHECKING:
     from types import ModuleType
 
-__all__ = [
-    "Detection",
-    "Perturbation",
-    "at",
-    "by",
-    "detections",
-    "perturbed",
-    "smallest_detectable",
-]
-
 #: from a table to its parts: what their entries are, in words, and their rows
 Parts = Callable[[pd.DataFrame], Iterator[tuple[str, pd.Series]]]
 #: what ``ALTERED`` says of a column

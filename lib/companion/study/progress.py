@@ -9,19 +9,6 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = [
-    "Row",
-    "Sweep",
-    "Work",
-    "about_left",
-    "collect_sweeps",
-    "duration",
-    "in_notebook",
-    "progress_of",
-    "show_rows",
-    "show_rows_or_lines",
-]
-
 #: a shorter computation shows no rows by default.
 PATIENCE_SECONDS = 3.0
 #: seconds to the first line in a log; then the share of the seconds so far to the next, at most

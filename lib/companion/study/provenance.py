@@ -33,8 +33,6 @@ from companion.study.sources import package_folder, sha256, source_files
 if TYPE_CHECKING:
     from companion.study.running import Study
 
-__all__ = ["Provenance", "Reason", "checkout", "describe_run", "explain", "fingerprint"]
-
 #: packages whose versions the provenance holds.
 PACKAGES = ("numpy", "scipy", "torch", "pandas", "matplotlib", "scikit-image", "scikit-learn")
 

@@ -25,20 +25,6 @@ from companion.study.stored import (
 from companion.study.tables import MissingTable
 from companion.study.verdicts import UNJUDGED, Verdict, overall
 
-__all__ = [
-    "Beside",
-    "Difference",
-    "Judging",
-    "Recorded",
-    "beside",
-    "differences",
-    "judged_again",
-    "problems_of",
-    "read_recorded",
-    "recorded_ids",
-    "unrecorded",
-]
-
 
 @dataclass(frozen=True)
 class Difference:

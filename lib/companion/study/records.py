@@ -34,24 +34,6 @@ from companion.study.verdicts import Verdict
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = [
-    "FOLDER",
-    "PICTURES",
-    "RECORDED",
-    "VARIABLE",
-    "NoPicture",
-    "Record",
-    "RecordError",
-    "attach_provenance",
-    "find_records",
-    "keep_tables",
-    "pictures_at_hand",
-    "read_content",
-    "read_record",
-    "read_tables",
-    "write_record",
-]
-
 #: folders of the project: the quick runs' records, and those of long runs
 FOLDER, RECORDED = Path("tests", "tables"), Path("data", "recorded")
 #: environment variable: the folder in which runs keep the tables that they judge

@@ -16,14 +16,6 @@ from companion.study.tables import Tables, file_stem
 from companion.study.typeset import typeset
 from companion.study.verdicts import Verdict, overall
 
-__all__ = [
-    "RESULT_MIME",
-    "Result",
-    "digest",
-    "is_text_of",
-    "verdict_table",
-]
-
 #: the machine-readable part of a result in a notebook's stored output.
 RESULT_MIME = "application/vnd.reconrisk.result+json"
 

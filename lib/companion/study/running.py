@@ -27,8 +27,6 @@ from reconrisk import arguments, datasets
 if TYPE_CHECKING:
     from types import ModuleType
 
-__all__ = ["Study", "judge", "measurement", "stand_ins", "subsets", "with_notices"]
-
 
 @dataclass(frozen=True)
 class Study:

@@ -20,8 +20,6 @@ from reconrisk import arguments, datasets
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["Context"]
-
 
 @dataclass(frozen=True)
 class Context:

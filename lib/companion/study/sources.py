@@ -17,16 +17,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-__all__ = [
-    "code_stamp",
-    "counts_in_tasks",
-    "dotted",
-    "package_folder",
-    "sha256",
-    "source",
-    "source_files",
-]
-
 #: our packages, in one folder
 PACKAGES = ("reconrisk", "companion")
 #: what no task depends on: a change of the companion's machinery, or of how it looks at a folder of

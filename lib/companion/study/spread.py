@@ -20,8 +20,6 @@ import pandas as pd
 from companion.study.files import write_atomically
 from companion.study.tables import Tables, file_stem
 
-__all__ = ["SPREAD", "TIMES", "Spread", "departures", "read_spread", "spread_of", "write_spread"]
-
 #: the file beside an exhibit's tables; there is none where no kernels move anything
 SPREAD = "spread.json"
 #: how much farther than all measured kernels another machine may be: what each library's own and

@@ -17,26 +17,6 @@ from companion.study.records import FOLDER, RecordError, read_content
 from companion.study.results import RESULT_MIME
 from companion.study.verdicts import ACCUSING, STATUSES, UNJUDGED, Verdict, overall
 
-__all__ = [
-    "EXHIBIT_TAG",
-    "Stored",
-    "StoredError",
-    "StoredResult",
-    "Target",
-    "checksums_of",
-    "exhibit_cells",
-    "inconsistencies",
-    "name_records",
-    "notebooks",
-    "read",
-    "read_provenances",
-    "stored_results",
-    "targets",
-    "unexplained",
-    "unknown_verdicts",
-    "verdicts_by_target",
-]
-
 #: a cell tagged ``exhibit:<id>`` makes that exhibit.
 EXHIBIT_TAG = "exhibit:"
 #: the statuses that need a reason.

@@ -45,8 +45,6 @@ from companion.study.tasks import (
 )
 from reconrisk import arguments
 
-__all__ = ["SweepError", "as_table", "run_sweep", "task_key", "task_seed"]
-
 #: version of the layout of a stored task; tasks of other versions are computed again.
 SCHEMA = 1
 

@@ -12,8 +12,6 @@ import pandas as pd
 from companion.study.parameters import Settings
 from reconrisk import datasets
 
-__all__ = ["MissingTable", "Tables", "csv_files", "exact_table", "file_stem"]
-
 
 class MissingTable(KeyError):
     """A table that ``judge`` or ``draw`` reads was not measured, or not recorded."""

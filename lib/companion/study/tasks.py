@@ -15,23 +15,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = [
-    "Call",
-    "ClusterError",
-    "Engine",
-    "Outcome",
-    "Row",
-    "SweepError",
-    "TaskFunction",
-    "attempt",
-    "canonical",
-    "check_importable",
-    "encoded",
-    "name_of",
-    "task_key",
-    "task_seed",
-]
-
 Row = dict[str, Any]
 #: from a task, and its seed if it takes two arguments, to a value that JSON can hold
 TaskFunction = Callable[..., Any]

@@ -7,8 +7,6 @@ pages and figures show them through :func:`typeset`.
 import re
 from collections.abc import Callable
 
-__all__ = ["typeset"]
-
 _GREEK = {
     "alpha": "α",
     "beta": "β",

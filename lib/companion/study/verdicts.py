@@ -19,26 +19,6 @@ from companion.study import registry
 from companion.study.logic import STANDARD_ERRORS
 from companion.study.tables import Origin
 
-__all__ = [
-    "ACCUSING",
-    "STANDARD_ERRORS",
-    "STATUSES",
-    "UNJUDGED",
-    "Verdict",
-    "VerdictError",
-    "check",
-    "compare",
-    "failures_kept",
-    "half_unit",
-    "not_run",
-    "on_images",
-    "overall",
-    "raise_failed",
-    "refute",
-    "rounded",
-    "shared_by",
-]
-
 #: from best to worst (:func:`overall` returns the worst). No notebook stores the last two.
 STATUSES = (
     "reproduced",
