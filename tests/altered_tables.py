@@ -8,7 +8,7 @@ from dataclasses import replace
 import pandas as pd
 
 from companion.study import Tables, registry
-from companion.study.exhibits import file_of, judged
+from companion.study.exhibits import file_of, judge_tables
 from companion.study.records import RECORDED, read_record
 
 __all__ = ["altered", "recorded", "statuses"]
@@ -41,6 +41,6 @@ def statuses(tables: Tables) -> dict[str, set[str]]:
     module = file_of(tables.exhibit)
     assert module is not None
     found: dict[str, set[str]] = {}
-    for verdict in judged(module, tables):
+    for verdict in judge_tables(module, tables):
         found.setdefault(verdict.target, set()).add(verdict.status)
     return found

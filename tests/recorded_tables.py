@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from companion.study import Tables
-from companion.study.exhibits import file_of, judged
+from companion.study.exhibits import file_of, judge_tables
 from companion.study.records import RECORDED, read_record
 from companion.study.registry import project_root
 
@@ -45,4 +45,4 @@ def altered(tables: Tables, table: str, rows: str = "", **columns: Any) -> Table
 
 def statuses(tables: Tables) -> dict[str, str]:
     """The status of every target that the exhibit's ``judge`` settles."""
-    return {v.target: v.status for v in judged(file_of(tables.exhibit), tables)}
+    return {v.target: v.status for v in judge_tables(file_of(tables.exhibit), tables)}

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 from PIL import Image
 
 from companion.study import registry, stored
-from companion.study.recorded import beside, read_recorded, unrecorded
+from companion.study.recorded import list_unrecorded, pair_verdicts, read_recorded
 
 ROOT = registry.project_root()
 PAGE = "book/generated/recorded.html"
@@ -65,7 +65,7 @@ def test_the_page_of_records_is_complete(book) -> None:
     soup = book.pages[PAGE]
     records = read_recorded(ROOT).records
     assert len(soup.select("table.records tbody tr")) == len(records)
-    assert len(soup.select("table.costs tbody tr")) == len(unrecorded(ROOT))
+    assert len(soup.select("table.costs tbody tr")) == len(list_unrecorded(ROOT))
     links = {a["href"].rpartition("#")[2] for a in soup.select("table.records a[href*='#']")}
     assert len(links) == len(records)
 
@@ -80,7 +80,9 @@ def test_the_ledgers_tell_recorded_and_quick_verdicts_apart(book) -> None:
     ]
     assert len(told) == len(claims)
     # the verdict that counts comes first: the filter above the ledger goes by it
-    counting = {row.quick.id: row.status for row in beside(recorded, stored.stored_results(ROOT))}
+    counting = {
+        row.quick.id: row.status for row in pair_verdicts(recorded, stored.stored_results(ROOT))
+    }
     for row in told:
         target = _text(row.find("td"))
         assert _text(row.select_one(".verdict")) == counting[target], target

@@ -75,7 +75,7 @@ def unknown_ids(root: Path) -> list[str]:
 
 def contradictions(root: Path) -> list[str]:
     """Stored results that contradict themselves or their provenance."""
-    return list(stored.inconsistencies(stored.read(root).results))
+    return list(stored.find_inconsistencies(stored.read(root).results))
 
 
 def outdated_parameters(root: Path) -> list[str]:

@@ -12,10 +12,10 @@ import pytest
 
 from companion.book.stage import stage
 from companion.study import find_exhibit, registry
-from companion.study.exhibits import described
-from companion.study.files import sealed
+from companion.study.exhibits import describe_figure
+from companion.study.files import seal
 from companion.study.recorded import (
-    judged_again,
+    judge_record,
     recorded_ids,
 )
 from companion.study.records import RECORDED, NoPicture, RecordError, read_record
@@ -39,7 +39,7 @@ OLD = "ziller2024/fig1"
 def test_records_are_judged_again_and_drawn_from_their_tables(exhibit: str) -> None:
     record = read_record(ROOT / RECORDED / exhibit)
     found = find_exhibit(exhibit)
-    judging = judged_again(exhibit, record)
+    judging = judge_record(exhibit, record)
     assert not judging.lacks
     assert {v.target for v in judging.verdicts} == found.targets
     assert [v for v in judging.verdicts if v.status == "failed"] == []
@@ -47,7 +47,7 @@ def test_records_are_judged_again_and_drawn_from_their_tables(exhibit: str) -> N
         tables = record.tables
         with contextlib.suppress(NoPicture):
             found.draw(tables)
-            words = described(found.file, tables)["alt"]
+            words = describe_figure(found.file, tables)["alt"]
             assert len(words.split()) > 8 and words.endswith(".") and "nan" not in words.split()
 
 
@@ -92,7 +92,7 @@ def edit(project: Path, change, exhibit: str = RECORDS[0]) -> None:
     content = json.loads(path.read_text())
     change(content)
     del content["sha256"]
-    path.write_bytes(sealed(content))
+    path.write_bytes(seal(content))
 
 
 def test_a_stored_verdict_is_missed_only_where_it_stands(project: Path) -> None:
@@ -103,7 +103,7 @@ def test_a_stored_verdict_is_missed_only_where_it_stands(project: Path) -> None:
     shutil.copytree(ROOT / RECORDED / OLD, project / RECORDED / OLD)
     (project / RECORDED / OLD / "metrics.csv").unlink()
     edit(project, lambda c: c["files"].pop("metrics.csv"), OLD)
-    assert judged_again(OLD, read_record(project / RECORDED / OLD)).lacks
+    assert judge_record(OLD, read_record(project / RECORDED / OLD)).lacks
     assert checks.unsound_records(project) == []
     edit(project, lambda c: c["verdicts"].pop(), OLD)
     assert any("no verdict on" in problem for problem in checks.unsound_records(project))

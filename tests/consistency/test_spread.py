@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from companion.study import Tables, registry
-from companion.study.exhibits import find_exhibit, judged
+from companion.study.exhibits import find_exhibit, judge_tables
 from companion.study.records import FOLDER, read_tables
 from companion.study.spread import SPREAD, TIMES, read_spread
 from companion.study.tables import file_stem
@@ -52,7 +52,9 @@ def test_no_digit_is_printed_that_kernels_decide(exhibit):
     """The digit before the last printed one stays where every number moves by its spread."""
     module = find_exhibit(exhibit).file
     with failures_kept():
-        was, now = (judged(module, t) for t in (read_tables(ROOT / exhibit), moved_tables(exhibit)))
+        was, now = (
+            judge_tables(module, t) for t in (read_tables(ROOT / exhibit), moved_tables(exhibit))
+        )
     moved = [
         f"{verdict.target}: {a} becomes {b}"
         for verdict, other in zip(was, now, strict=True)

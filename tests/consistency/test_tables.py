@@ -11,7 +11,7 @@ import json
 import pytest
 
 from companion.study import registry, stored
-from companion.study.exhibits import described, find_exhibit, judged
+from companion.study.exhibits import describe_figure, find_exhibit, judge_tables
 from companion.study.records import FOLDER, find_records, read_tables
 from companion.study.results import Result
 
@@ -41,7 +41,7 @@ def test_stored_tables_are_judged_as_the_notebook_says(results, exhibit_id):
     content = results[exhibit_id].content
     # what a verdict would have noticed takes a second to compute; nbval compares it
     told = [verdict | {"notices": ""} for verdict in content["verdicts"]]
-    assert [v.as_dict() for v in judged(find_exhibit(exhibit_id).file, tables)] == told
+    assert [v.as_dict() for v in judge_tables(find_exhibit(exhibit_id).file, tables)] == told
     parts = Result(tables, ()).as_dict()
     assert all(parts[key] == content[key] for key in ("digests", "measured", "ran"))
 
@@ -60,7 +60,7 @@ def test_stored_tables_are_drawn(results, exhibit_id, tmp_path):
     assert figure.get_size_inches()[0] < 8.41, "it is wider than the page, which would shrink it"
     sizes = {t.get_fontsize() for t in figure.findobj(Text) if t.get_text() and t.get_visible()}
     assert min(sizes, default=8) > 7.9, "letters too small to read"
-    words = described(exhibit.file, tables)
+    words = describe_figure(exhibit.file, tables)
     assert len(words["alt"].split()) > 8 and words["alt"].endswith(".")
     assert len(words["caption"]) > 40 and "nan" not in words["alt"].split()
     assert words == {k: results[exhibit_id].content[k] for k in ("caption", "alt")}

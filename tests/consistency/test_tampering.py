@@ -15,7 +15,7 @@ import nbformat
 import pytest
 
 from companion.study import registry, stored, verdicts
-from companion.study.files import sealed
+from companion.study.files import seal
 from companion.study.records import FOLDER, RecordError, find_records, read_record
 from companion.study.results import RESULT_MIME
 from companion.study.sources import sha256
@@ -144,7 +144,7 @@ def test_a_changed_record_of_a_quick_run_is_caught(project: Path, what: str) -> 
         content["files"][table.name] = sha256(table)
     if "all" in what:
         del content["sha256"]
-        (folder / "record.json").write_bytes(sealed(content))
+        (folder / "record.json").write_bytes(seal(content))
     else:
         (folder / "record.json").write_text(json.dumps(content), encoding="utf-8")
     problems = stored.read(project).problems

@@ -25,7 +25,7 @@ from companion.papers.biswas2024 import (
     vmf_accounts,
 )
 from companion.study import Study, Tables, registry
-from companion.study.exhibits import judged, targets_of
+from companion.study.exhibits import judge_tables, targets_of
 from companion.study.records import read_record
 from reconrisk import DPSGD, privacy
 
@@ -61,7 +61,7 @@ def measured(name: str, seed: int = 11) -> Tables:
 def failed(name: str, tables: Tables) -> set[str]:
     return {
         v.target.removeprefix(f"{KEY}/")
-        for v in judged(module_of(name), tables)
+        for v in judge_tables(module_of(name), tables)
         if v.status == "failed"
     }
 
@@ -216,7 +216,7 @@ def test_statements_hold_for_another_seed(name):
 
 def test_table_4_is_reproduced_and_refuted():
     tables = measured("table4")
-    verdicts = judged(table4, tables)
+    verdicts = judge_tables(table4, tables)
     assert [v.status for v in verdicts if v.target == f"{KEY}/table4"] == ["reproduced", "refuted"]
     columns = tables["columns"].set_index("kappa")
     assert columns.loc[75.0, "VMF, T = 3"] == pytest.approx(0.4804, abs=1e-4)

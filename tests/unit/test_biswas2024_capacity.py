@@ -17,7 +17,7 @@ from companion.experiments import federated
 from companion.papers.biswas2024 import capacity_at_paper_size as paper_size
 from companion.papers.biswas2024 import fig5, lem3, random_channels, thm4, thm5, thm6
 from companion.study import Study, Tables, registry
-from companion.study.exhibits import described, judged
+from companion.study.exhibits import describe_figure, judge_tables
 from companion.study.records import RECORDED, read_record
 from reconrisk import bounds
 
@@ -189,7 +189,7 @@ def measured(name: str) -> Tables:
 def failed(name: str, tables: Tables) -> set[str]:
     return {
         v.target.removeprefix(f"{KEY}/")
-        for v in judged(module_of(name), tables)
+        for v in judge_tables(module_of(name), tables)
         if v.status == "failed"
     }
 
@@ -206,7 +206,7 @@ def test_figure_5_is_drawn_and_described():
     assert points["VMF"].iloc[[0, -1]].round(2).tolist() == [74.79, 490.88]
     assert points["Gaussian"].iloc[[0, -1]].round(1).tolist() == [14904.6, 39613.5]
     assert len(fig5.draw(tables).axes) == 3
-    assert "Gaussian from 14,900 to 39,600" in described(fig5, tables)["alt"]
+    assert "Gaussian from 14,900 to 39,600" in describe_figure(fig5, tables)["alt"]
 
 
 def test_a_wrong_closed_form_is_seen(monkeypatch):

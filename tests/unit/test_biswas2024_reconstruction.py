@@ -24,7 +24,7 @@ from companion.papers.biswas2024 import (
 from companion.papers.biswas2024 import attacked_batches as attacked
 from companion.papers.biswas2024 import printed_reconstructions as prints
 from companion.study import session
-from companion.study.exhibits import id_of, judged
+from companion.study.exhibits import id_of, judge_tables
 from companion.study.parameters import Settings
 from companion.study.records import FOLDER, RECORDED, read_record, read_tables
 from companion.study.session import Context
@@ -70,7 +70,7 @@ def statuses(module, tables, altered=None, stand_in=False):
         frames={**tables.frames, **(altered or {})},
         stand_ins=("digits = a", "garments = b") * stand_in,
     )
-    verdicts = judged(module, tables)
+    verdicts = judge_tables(module, tables)
     return {v.target: overall(w for w in verdicts if w.target == v.target) for v in verdicts}
 
 
@@ -392,7 +392,7 @@ def an_attack(clean=(1e-9, 0.8), noisy=(1.5, 1.6), change=1e-14, used=0.05, othe
 def test_the_attack_is_judged_by_its_tables():
     usual = {"biswas2024/alg_iga": "reproduced", "E-D-21": "refuted"}
     assert statuses(alg_iga, an_attack()) == usual
-    assert "16,068 dimensions" in list(judged(alg_iga, an_attack()))[-1].ours
+    assert "16,068 dimensions" in list(judge_tables(alg_iga, an_attack()))[-1].ours
     both = {"biswas2024/alg_iga", "E-D-21"}
     assert failed(alg_iga, an_attack(clean=(0.1, 0.8))) == both  # one record is not found
     assert failed(alg_iga, an_attack(clean=(1e-9, 1e-9))) == both  # 128 are
@@ -413,7 +413,7 @@ def test_series_are_judged_together(share):
         both[f"{metric} error"] = 1e-4
     found = attacked.of_series(both, 5).set_index("metric")["agree"]
     assert set(found["MSE"]) == ({True} if share == 1 else {False})
-    panels = {v.target: v.status for v in judged(fig1, tables) if "mnist" in v.target}
+    panels = {v.target: v.status for v in judge_tables(fig1, tables) if "mnist" in v.target}
     named = ("mnist_ssim", "mnist_mse", "fashionmnist_ssim", "fashionmnist_mse")
     assert [panels[f"biswas2024/fig1_{name}"] for name in named] == [
         *("differs", "differs", "not decided", "not decided")
@@ -421,7 +421,7 @@ def test_series_are_judged_together(share):
 
 
 def test_the_empty_slot_is_not_run():
-    (verdict,) = judged(figC_unreferenced, Tables({}))
+    (verdict,) = judge_tables(figC_unreferenced, Tables({}))
     assert verdict.status == "not run here"
 
 

@@ -16,7 +16,7 @@ from companion.experiments import federated
 from companion.experiments import utility_runs as runs
 from companion.papers.biswas2024 import algorithm_lines as lines
 from companion.papers.biswas2024 import fig2, label_accuracies, table5
-from companion.study.exhibits import id_of, judged
+from companion.study.exhibits import id_of, judge_tables
 from companion.study.records import RECORDED, read_record
 from companion.study.tables import Tables
 from companion.study.verdicts import overall
@@ -50,7 +50,7 @@ def _statuses(module, tables: Tables, stand_in: bool = False, **altered: pd.Data
         frames={**tables.frames, **altered},
         stand_ins=("digits = a", "garments = b") * stand_in,
     )
-    verdicts = judged(module, tables)
+    verdicts = judge_tables(module, tables)
     return {v.target: overall(w for w in verdicts if w.target == v.target) for v in verdicts}
 
 

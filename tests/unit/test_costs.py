@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from companion.book import costs_page
 from companion.cli.app import app
-from companion.cli.data import readers
+from companion.cli.data import list_readers
 from companion.study import costs, registry
 
 CPU = registry.Cost("a/b", "100", "1.5", "2 CPU cores", "", "measured", "10")
@@ -52,7 +52,7 @@ def test_every_stored_cost_is_whole():
 
 def test_every_stored_cost_names_the_data_that_the_paper_profile_reads():
     """The loader's names, from the parameters, against those that the pages print."""
-    read = readers()
+    read = list_readers()
     for cost in registry.costs().values():
         named = [name for name in read if cost.exhibit in read[name]]
         assert cost.needs_data == " and ".join(named), cost.exhibit

@@ -8,7 +8,7 @@ from PIL import Image
 
 from companion import study
 from companion.study import exhibits, registry
-from companion.study.exhibits import find_exhibit, judged
+from companion.study.exhibits import find_exhibit, judge_tables
 from companion.study.running import add_parameter_context, stand_ins, subsets
 from companion.study.verdicts import check
 from reconrisk import datasets
@@ -53,7 +53,7 @@ def test_an_exhibit_that_judges_something_else_is_an_error(monkeypatch):
     file = study.find_exhibit("mean_to_extreme/prop2").file
     monkeypatch.setattr(file, "judge", lazy)
     with pytest.raises(RuntimeError, match="no verdict for"):
-        judged(file, study.Tables({}))
+        judge_tables(file, study.Tables({}))
 
 
 def test_an_error_that_names_no_parameter_tells_which_were_given():

@@ -22,16 +22,22 @@ from companion.study.falsifiers import (
     column,
     falsifiers_of,
     frame,
-    judged_in,
+    judge_world,
     printed,
     scenario,
     smallest,
     statuses,
     together,
     unchanged_targets,
-    worst,
+    worst_statuses,
 )
-from companion.study.perturbations import at, by, detections, perturbed, smallest_detectable
+from companion.study.perturbations import (
+    at,
+    by,
+    find_detections,
+    perturb_columns,
+    smallest_detectable,
+)
 from companion.study.records import FOLDER, RECORDED, read_record, read_tables
 from companion.study.tables import file_stem
 from companion.study.verdicts import UNJUDGED
@@ -102,8 +108,8 @@ OPEN = {
 @pytest.mark.parametrize("exhibit", EXHIBITS)
 def test_every_verdict_has_a_falsifier_and_sees_it(exhibit):
     module, tables = find_exhibit(exhibit).file, stored(exhibit)
-    found, verdicts = falsifiers_of(module), judged_in(module, World(tables))
-    before, order = worst(verdicts), [v.target for v in verdicts]
+    found, verdicts = falsifiers_of(module), judge_world(module, World(tables))
+    before, order = worst_statuses(verdicts), [v.target for v in verdicts]
     judged = {target for target, status in before.items() if status not in UNJUDGED}
     named = {target for falsifier in found for target in falsifier.targets}
     assert judged <= named | noticed_by_column(module, tables), "no falsifier"
@@ -111,9 +117,9 @@ def test_every_verdict_has_a_falsifier_and_sees_it(exhibit):
     assert named - late <= judged, "nothing to falsify"
     for falsifier in found:
         altered = falsifier.altered(tables)
-        verdicts = judged_in(module, altered)
+        verdicts = judge_world(module, altered)
         assert [v.target for v in verdicts] == order, "verdicts come in another order"
-        after = worst(verdicts)
+        after = worst_statuses(verdicts)
         blind = sorted(t for t in falsifier.targets if t not in late and after[t] == before[t])
         assert not blind, f"{falsifier.world}: not noticed"
         assert _defined(tables, altered), f"{falsifier.world}: undefined numbers, or no change"
@@ -152,13 +158,13 @@ def test_what_no_run_decides_is_false_where_its_falsifiers_say(exhibit):
 @functools.cache
 def detections_on_stored(exhibit):
     """What each verdict on the quick run's tables notices: two tests ask."""
-    return detections(find_exhibit(exhibit).file, stored(exhibit))
+    return find_detections(find_exhibit(exhibit).file, stored(exhibit))
 
 
 def noticed_by_column(module, tables):
     """The targets whose status a change of a column named in ``ALTERED`` changes."""
     quick = tables.profile == "quick"
-    found = detections_on_stored(tables.exhibit) if quick else detections(module, tables)
+    found = detections_on_stored(tables.exhibit) if quick else find_detections(module, tables)
     return {one.target for one in found}
 
 
@@ -230,8 +236,8 @@ NOISY = [exhibit for exhibit in EXHIBITS if _is_noisy(exhibit)]
 @pytest.mark.parametrize("exhibit", NOISY)
 def test_more_monte_carlo_error_does_not_make_a_false_claim_pass(exhibit):
     module, tables = find_exhibit(exhibit).file, stored(exhibit)
-    verdicts, passed = judged_in(module, World(tables)), {}
-    before = worst(verdicts)
+    verdicts, passed = judge_world(module, World(tables)), {}
+    before = worst_statuses(verdicts)
     for falsifier in falsifiers_of(module):
         for target, size in smallest(module, tables, falsifier, verdicts, ROUGHLY).items():
             effect = min(2 / ROUGHLY * size, falsifier.most)  # at most twice the smallest
@@ -250,10 +256,10 @@ def beyond_the_smallest(module, tables, one):
     """The world with twice the smallest effect, or with the smallest where twice is not noticed."""
     before = statuses(module, World(tables))[one.target]
     with contextlib.suppress(ValueError, ArithmeticError):
-        twice = perturbed(World(tables), one, 2.0)
+        twice = perturb_columns(World(tables), one, 2.0)
         if statuses(module, twice)[one.target] != before:
             return twice
-    return perturbed(World(tables), one)
+    return perturb_columns(World(tables), one)
 
 
 WITH_COLUMNS = [exhibit for exhibit in EXHIBITS if hasattr(find_exhibit(exhibit).file, "ALTERED")]
@@ -295,7 +301,7 @@ TABLES = Tables({"errors": pd.DataFrame({"sigma": [1, 2], "mse": [1.0, 1.6]})})
 def test_the_smallest_effect_is_found_from_above():
     larger = scenario("errors {} larger", column("errors", "mse", times))
     module = exhibit_of(below_two, larger)
-    (falsifier,), before = falsifiers_of(module), judged_in(module, World(TABLES))
+    (falsifier,), before = falsifiers_of(module), judge_world(module, World(TABLES))
     size = smallest(module, TABLES, falsifier, before)["ziller2024/table1"]
     assert 0.25 <= size < 0.25 * 1.05  # 1.6 (1 + x) reaches 2 at x = 0.25
     assert smallest_detectable(module, TABLES) == {"ziller2024/table1": falsifier.worded(size)}
@@ -371,7 +377,7 @@ def altered_of(judge, altered, *scenarios):
 
 def test_a_column_is_altered_until_a_verdict_turns():
     module = altered_of(below_two, {"errors": {"mse": "errors"}})
-    found = {one.target: one for one in detections(module, TABLES)}
+    found = {one.target: one for one in find_detections(module, TABLES)}
     assert 0.25 <= found["ziller2024/table1"].effect < 0.25 * 1.05  # 1.6 (1 + x) reaches 2
     assert found["B-001"].perturbation.kind == "in reversed order"  # no scale changes an order
     words = smallest_detectable(module, TABLES)
@@ -405,7 +411,9 @@ def test_columns_of_one_measurement_are_altered_together():
         table = tables["errors"]
         yield check("B-001", (table["sigma"] < 3).all() or (table["mse"] < 3).all(), "one is small")
 
-    assert not detections(altered_of(judge, {"errors": {"sigma": "noises", "mse": ""}}), TABLES)
+    assert not find_detections(
+        altered_of(judge, {"errors": {"sigma": "noises", "mse": ""}}), TABLES
+    )
     both = altered_of(judge, {"errors": {("sigma", "mse"): "both"}})
     assert smallest_detectable(both, TABLES)["B-001"] == "both 90% larger"
 
@@ -434,7 +442,7 @@ def test_what_no_experiment_could_return_is_not_noticed():
             raise ZeroDivisionError
         yield check("B-001", True, "always")
 
-    assert not detections(altered_of(judge, {"errors": {"mse": "errors"}}), TABLES)
+    assert not find_detections(altered_of(judge, {"errors": {"mse": "errors"}}), TABLES)
 
 
 def test_what_is_undecided_notices_only_what_makes_it_false():
@@ -443,7 +451,7 @@ def test_what_is_undecided_notices_only_what_makes_it_false():
         yield check("B-001", None if mean < 2 else True, "decided in favour by larger errors")
         yield check("B-002", None if mean > 1 else False, "false with smaller ones")
 
-    found = detections(altered_of(judge, {"errors": {"mse": "errors"}}), TABLES)
+    found = find_detections(altered_of(judge, {"errors": {"mse": "errors"}}), TABLES)
     assert {one.target for one in found} == {"B-002"}
 
 

@@ -23,7 +23,7 @@ from companion.papers.hayes2023 import (
 )
 from companion.papers.hayes2023 import finite_mechanisms as finite
 from companion.study import Parameter, Study, Tables, all_exhibits, registry
-from companion.study.exhibits import described, file_of, judged, targets_of
+from companion.study.exhibits import describe_figure, file_of, judge_tables, targets_of
 from companion.study.parameters import Settings
 from companion.study.records import read_record
 
@@ -74,7 +74,7 @@ def with_table(tables: Tables, name: str, table: pd.DataFrame) -> Tables:
 
 def statuses(name: str, tables: Tables) -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
-    for verdict in judged(file_of(f"{KEY}/{name}"), tables):
+    for verdict in judge_tables(file_of(f"{KEY}/{name}"), tables):
         found.setdefault(verdict.target.removeprefix(f"{KEY}/"), set()).add(verdict.status)
     return found
 
@@ -190,7 +190,7 @@ def test_regions_of_the_best_guess_cover_the_line_once():
 
 def test_a_changed_profile_is_noticed_by_table_1(monkeypatch):
     monkeypatch.setitem(fig5.PARAMETERS, "steps", Parameter("int", 100, 101, "100", "T", low=1))
-    (verdict,) = judged(table1, table1.measure(Study()))
+    (verdict,) = judge_tables(table1, table1.measure(Study()))
     assert verdict.status == "failed"
     assert "Figure 5" in verdict.ours
 
@@ -298,7 +298,7 @@ def test_the_attack_at_the_ends_of_figure_5_is_held_to_print(target, q, printed)
         world = dataclasses.replace(
             with_table(tables, "attack", changed), parameters=Settings(parameters)
         )
-        return [v for v in judged(file_of(f"{KEY}/fig5"), world) if v.target == target][1]
+        return [v for v in judge_tables(file_of(f"{KEY}/fig5"), world) if v.target == target][1]
 
     assert judged_at(printed).status == "reproduced"
     for wrong in (printed - 0.04, printed + 0.04):
@@ -361,7 +361,7 @@ def test_table_2_by_hand_and_an_altered_number_is_noticed(monkeypatch):
 
 def test_the_bounds_of_figure_11_cross_where_its_text_says():
     tables = tables_for("fig11")
-    assert "0.362" in judged(file_of(f"{KEY}/fig11"), tables)[0].ours
+    assert "0.362" in judge_tables(file_of(f"{KEY}/fig11"), tables)[0].ours
 
 
 # runs of equal epsilon ---------------------------------------------------------------------------
@@ -398,14 +398,14 @@ def test_pictures_are_drawn_and_described_with_their_own_numbers(name):
     assert len(figure.axes) >= 2
     assert any(axis.lines or axis.collections for axis in figure.axes)
     number = {"cor4": "4,520", "fig11": "0.079", "fig5": "0.36", "fig14": "0.84", "fig15": "0.61"}
-    assert number[name] in described(module, tables)["alt"]
+    assert number[name] in describe_figure(module, tables)["alt"]
 
 
 def test_the_alternative_text_follows_the_tables():
     tables = tables_for("fig15")
     lower = times("gamma to", 0.5)(times("gamma from", 0.5)(tables["bound"]))
-    text = described(fig15, with_table(tables, "bound", lower))["alt"]
-    assert text != described(fig15, tables)["alt"]
+    text = describe_figure(fig15, with_table(tables, "bound", lower))["alt"]
+    assert text != describe_figure(fig15, tables)["alt"]
 
 
 @pytest.mark.parametrize(("n", "signal"), [(10, 1.125), (512, 2.565), (2048, 3.0)])

@@ -23,7 +23,7 @@ from companion.papers.hayes2023 import (
 )
 from companion.papers.hayes2023.gradient_reconstructions import stands_in
 from companion.study import Study, Tables
-from companion.study.exhibits import described
+from companion.study.exhibits import describe_figure
 from companion.study.records import FOLDER, read_tables
 from companion.study.registry import project_root
 from reconrisk.attacks import nearer_records
@@ -247,7 +247,7 @@ def test_pictures_are_drawn_of_tables_and_described_by_them(module, axes, table,
     tables = tables_of(name_of(module))
     assert len(module.draw(tables).axes) == axes
     lower = altered(tables, table, **{column: times(0.3, column)})
-    assert described(module, lower) != described(module, tables)
+    assert describe_figure(module, lower) != describe_figure(module, tables)
 
 
 def test_pictures_of_reconstructions_stand_in_rows():

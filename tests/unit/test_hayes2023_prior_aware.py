@@ -6,7 +6,7 @@ import pytest
 
 from companion.papers.hayes2023 import alg2, alg3, appG_attack, fig3, fig4
 from companion.papers.hayes2023.prior_aware_trials import split_records
-from companion.study.exhibits import described
+from companion.study.exhibits import describe_figure
 from recorded_tables import altered, recorded, statuses
 
 KEY = "hayes2023"
@@ -32,7 +32,7 @@ def test_pictures_are_drawn_of_recorded_tables_and_described_by_them(exhibit, ax
         "fig4": ("curve", "bound"),
     }[exhibit]  # fmt: skip
     lower = altered(tables, name, **{column: lambda rows: rows[column] / 2})
-    assert described(module, lower) != described(module, tables)
+    assert describe_figure(module, lower) != describe_figure(module, tables)
 
 
 def test_known_records_and_candidates_are_distinct_and_drawn_by_the_seed():

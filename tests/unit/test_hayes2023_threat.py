@@ -13,7 +13,7 @@ import torch
 from companion.papers.hayes2023 import fig2, fig7, fig9, fig10, fig13
 from companion.papers.hayes2023 import threat_points as threat
 from companion.study import Study
-from companion.study.exhibits import described
+from companion.study.exhibits import describe_figure
 from reconrisk import datasets
 from recorded_tables import altered, recorded, statuses, with_tables
 
@@ -208,7 +208,7 @@ def test_pictures_are_drawn_of_recorded_tables_and_described_by_them(exhibit):
     axes = module.draw(tables).axes
     assert [a.get_xlabel() for a in axes] == [r"$\varepsilon$"] * (2 if exhibit == "fig13" else 1)
     lower = altered(tables, "success", success=lambda rows: rows["success"] / 2)
-    assert described(module, lower) != described(module, tables)
+    assert describe_figure(module, lower) != describe_figure(module, tables)
     # and of runs at fewer epsilons
     fewer = {
         name: tables[name].query("epsilon > 5")

@@ -16,7 +16,7 @@ from companion.papers.liu2024.error_moments import (
     least_mean_psnr,
 )
 from companion.study import Study, registry
-from companion.study.exhibits import described
+from companion.study.exhibits import describe_figure
 from companion.study.falsifiers import World, column
 
 # Means and deviations of two errors ------------------------------------------------------------
@@ -203,7 +203,7 @@ def test_batch_sizes_that_are_not_printed_are_drawn_without_their_numbers(module
 
     more = altered(tables, {"ours": other})
     assert len(module.draw(more).axes) == len(module.draw(tables).axes)
-    assert described(module, more)["alt"]
+    assert describe_figure(module, more)["alt"]
 
 
 def test_a_batch_of_two_pictures_is_drawn():

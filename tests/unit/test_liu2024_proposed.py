@@ -10,7 +10,7 @@ from altered_tables import altered, recorded, statuses
 from companion.papers.liu2024 import alg_greedy, alg_proposed, alg_reweight, table3, table6
 from companion.papers.liu2024.proposed_runs import Bench, strip
 from companion.study import Study
-from companion.study.exhibits import described
+from companion.study.exhibits import describe_figure
 
 # The attack at work ------------------------------------------------------------------------------
 
@@ -36,7 +36,7 @@ def test_the_attack_at_work_is_drawn(at_work):
     pictured = altered(at_work, {}, images=images)
     figure = alg_proposed.draw(pictured)
     assert sum(len(part.axes) for part in figure.subfigs) == 3 + len(images)
-    assert "share inside" in described(alg_proposed, pictured)["alt"]
+    assert "share inside" in describe_figure(alg_proposed, pictured)["alt"]
 
 
 # Greedy matching ---------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import pytest
 
 from companion.papers.liu2024 import fig1
 from companion.study import Tables
-from companion.study.exhibits import judged
+from companion.study.exhibits import judge_tables
 
 
 def test_the_noise_alone_decides_the_error():
@@ -43,7 +43,7 @@ def tables():
 
 
 def test_the_diagram_writes_the_sizes_that_were_run(tables):
-    (verdict,) = judged(fig1, tables)
+    (verdict,) = judge_tables(fig1, tables)
     assert verdict.status == "reproduced"
     written = [text.get_text() for text in fig1.draw(tables).axes[0].texts]
     assert {"12\nnumbers", "900\nnumbers"} <= set(written)
@@ -56,4 +56,4 @@ def test_the_diagram_writes_the_sizes_that_were_run(tables):
 def test_parts_that_do_not_fit_together_are_seen(tables, wrong):
     chains = tables["chains"].assign(**wrong)
     false = dataclasses.replace(tables, frames={**tables.frames, "chains": chains})
-    assert [v.status for v in judged(fig1, false)] == ["failed"]
+    assert [v.status for v in judge_tables(fig1, false)] == ["failed"]

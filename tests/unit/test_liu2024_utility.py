@@ -14,7 +14,7 @@ from torch.nn import functional
 from altered_tables import altered, recorded, statuses
 from companion.papers.liu2024 import defended_training, fig3, table2
 from companion.study import Tables
-from companion.study.exhibits import described, find_exhibit
+from companion.study.exhibits import describe_figure, find_exhibit
 from companion.study.parameters import resolve
 from reconrisk.convnets import ConvNet, WideHead
 from reconrisk.mechanisms import (
@@ -325,7 +325,7 @@ def test_the_trade_off_is_judged_and_drawn(trade_off):
     assert found["E-025"] == {"reproduced", "not decided"}
     assert found["E-026"] == found["E-037"] == {"reproduced", "not decided"}
     assert len(fig3.draw(trade_off).axes) == 9
-    assert "GradClip" in described(fig3, trade_off)["alt"]
+    assert "GradClip" in describe_figure(fig3, trade_off)["alt"]
 
 
 def test_pruning_is_said_to_cost_more_only_beyond_the_errors(trade_off):

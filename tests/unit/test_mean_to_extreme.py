@@ -31,7 +31,7 @@ from companion.papers.mean_to_extreme import (
     thm2,
 )
 from companion.study import registry
-from companion.study.exhibits import described, id_of, judged
+from companion.study.exhibits import describe_figure, id_of, judge_tables
 from companion.study.records import FOLDER, read_tables
 
 KEY = "mean_to_extreme"
@@ -71,7 +71,7 @@ def measured():
 
 
 def failed(exhibit, tables) -> set[str]:
-    verdicts = judged(exhibit, tables)
+    verdicts = judge_tables(exhibit, tables)
     return {v.target.removeprefix(f"{KEY}/") for v in verdicts if v.status == "failed"}
 
 
@@ -102,7 +102,7 @@ def test_another_size_than_the_papers_differs_and_does_not_fail(measured) -> Non
         "expected MSE": [6.25, 0.01],
     }
     tables = study.Tables({"errors": pd.DataFrame(errors)}, parameters=parameters.parameters)
-    status = {v.target: v.status for v in judged(fig1, tables)}
+    status = {v.target: v.status for v in judge_tables(fig1, tables)}
     assert status[f"{KEY}/fig1_left"] == "differs" and "failed" not in status.values()
 
 
@@ -110,14 +110,14 @@ def test_another_size_than_the_papers_differs_and_does_not_fail(measured) -> Non
 def test_pictures_are_drawn_and_told(measured, exhibit) -> None:
     tables = measured(exhibit)
     assert exhibit.draw(tables).axes
-    words = described(exhibit, tables)["alt"]
+    words = describe_figure(exhibit, tables)["alt"]
     assert 60 < len(words) < 1000 and words.endswith(".")
 
 
 @pytest.mark.parametrize(("like", "status"), [("ncc", "reproduced"), ("psnr", "differs")])
 def test_lpips_says_whether_a_perceptual_loss_follows_the_ncc(like, status) -> None:
     stored = read_tables(registry.project_root() / FOLDER / KEY / "fig4")
-    untrained = judged(fig4, stored)[-1]
+    untrained = judge_tables(fig4, stored)[-1]
     assert untrained.status == "not run here" and "weights" in untrained.why
     metrics = stored["metrics"]
     lpips = dataclasses.replace(
@@ -126,7 +126,7 @@ def test_lpips_says_whether_a_perceptual_loss_follows_the_ncc(like, status) -> N
         stand_ins=(),
         ran="photographs; perceptual loss: LPIPS (SqueezeNet).",
     )
-    verdicts = judged(fig4, lpips)
+    verdicts = judge_tables(fig4, lpips)
     assert verdicts[-1].status == status and "LPIPS (SqueezeNet)" in verdicts[-1].statement
     assert not any(v.status in ("failed", "holds on stand-in data") for v in verdicts)
     assert "LPIPS (SqueezeNet)" in fig4.caption(lpips) and "stand-in" not in fig4.caption(lpips)

@@ -18,14 +18,14 @@ from companion.book.pages import status_badges
 from companion.book.recorded_pages import recorded_block, recorded_page
 from companion.cli.app import app
 from companion.study import MissingTable, Study, find_exhibit, registry
-from companion.study.files import sealed
+from companion.study.files import seal
 from companion.study.perturbations import smallest_detectable
 from companion.study.provenance import describe_run
 from companion.study.recorded import (
     Judging,
     Recorded,
-    differences,
-    judged_again,
+    judge_record,
+    list_differences,
     read_recorded,
     recorded_ids,
 )
@@ -106,7 +106,7 @@ def edit_record(project, change, exhibit=EXHIBIT):
     content = json.loads(path.read_text())
     change(content)
     del content["sha256"]
-    path.write_bytes(sealed(content))
+    path.write_bytes(seal(content))
 
 
 @pytest.mark.parametrize(
@@ -236,12 +236,12 @@ def test_what_verdicts_would_have_noticed_is_found_once(project, monkeypatch):
     (project / RECORDED / exhibit).symlink_to(ROOT / RECORDED / exhibit)
     recorded = read_recorded(project)
     assert not any(v.notices for v in recorded.judgings[exhibit].verdicts)
-    found = notices.with_notices(recorded, project).judgings[exhibit].verdicts
+    found = notices.add_notices(recorded, project).judgings[exhibit].verdicts
     tables = recorded.records[exhibit].tables
     told = smallest_detectable(find_exhibit(exhibit).file, tables)
     assert {v.target: v.notices for v in found if v.notices} == told != {}
     monkeypatch.setattr(notices, "find_notices", None)  # nothing is left to find
-    assert notices.with_notices(recorded, project).judgings[exhibit].verdicts == found
+    assert notices.add_notices(recorded, project).judgings[exhibit].verdicts == found
 
 
 # --- in the book ----------------------------------------------------------------------------------
@@ -260,10 +260,10 @@ def test_a_record_is_shown_with_what_ran_and_what_differs(project):
     )
     record = read_record(project / RECORDED / "ziller2024/fig1")
     paper = known.parameters["pictures"].paper
-    assert [(d.name, d.ran, d.paper) for d in differences(record, known)] == [
+    assert [(d.name, d.ran, d.paper) for d in list_differences(record, known)] == [
         ("pictures", 7, paper)
     ]
-    block = recorded_block(known, record, judged_again(known.id, record), there)
+    block = recorded_block(known, record, judge_record(known.id, record), there)
     assert "a toy" in block and "90 s" in block and "`0123456789`" in block
     assert f"`pictures` 7 instead of {paper}" in block and block.count(" instead of ") == 1
     assert "photographs (7 files) `abababababab`" in block and "1.5 GB" in block
@@ -280,7 +280,7 @@ def test_a_recorded_figure_has_caption_and_alternative_text(project):
     quick = read_tables(ROOT / FOLDER / "ziller2024/fig1")
     known = write(project, "ziller2024/fig1", dict(quick), {"pictures": 7})
     record = read_record(project / RECORDED / "ziller2024/fig1")
-    block = recorded_block(known, record, judged_again(known.id, record), there, "recorded/x.png")
+    block = recorded_block(known, record, judge_record(known.id, record), there, "recorded/x.png")
     alt = next(line for line in block.splitlines() if line.startswith(":alt:"))
     assert len(alt.split()) > 8 and "/" not in alt and alt.endswith(".")
     caption = next(line for line in block.splitlines() if line.endswith("Verdict: reproduced."))

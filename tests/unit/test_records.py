@@ -15,8 +15,8 @@ import pandas as pd
 import pytest
 
 from companion.study import Study, find_exhibit, inputs, sources
-from companion.study.files import sealed
-from companion.study.provenance import describe_run, explain, fingerprint, hashes_by_folder
+from companion.study.files import seal
+from companion.study.provenance import describe_run, explain, fingerprint, hash_by_folder
 from companion.study.records import (
     RecordError,
     attach_provenance,
@@ -291,10 +291,10 @@ def test_changed_code_is_named(project, session):
 
 def test_files_of_a_folder_share_a_hash_that_each_of_them_changes():
     code = {"reconrisk/a/x.py": "1", "reconrisk/a/y.py": "2", "companion/papers/k/fig1.py": "3"}
-    found = hashes_by_folder(code)
+    found = hash_by_folder(code)
     assert found.keys() == {"reconrisk/a", "companion/papers/k/fig1.py"}
     for name in code:
-        other = hashes_by_folder(code | {name: "4"})
+        other = hash_by_folder(code | {name: "4"})
         assert {key for key in found if found[key] != other[key]} == {
             name if "papers" in name else "reconrisk/a"
         }
@@ -433,7 +433,7 @@ def test_a_record_without_a_part_is_refused(result, tmp_path):
     path = write_record(result.tables, tmp_path)
     content = json.loads(path.read_text())
     del content["sha256"], content["provenance"]["seed"]
-    path.write_bytes(sealed(content))
+    path.write_bytes(seal(content))
     with pytest.raises(RecordError, match="provenance is incomplete.*seed"):
         read_record(tmp_path)
 

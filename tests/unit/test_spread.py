@@ -16,7 +16,7 @@ from companion.study.outputs import accept_other_kernels
 from companion.study.records import FOLDER, write_record
 from companion.study.results import RESULT_MIME
 from companion.study.running import judge
-from companion.study.spread import TIMES, departures, read_spread, spread_of, write_spread
+from companion.study.spread import TIMES, compute_spread, find_departures, read_spread, write_spread
 
 ERRORS = pd.DataFrame({"name": ["a", "b"], "mse": [1e-4, 2.0], "found": [True, False]})
 STORED = Tables({"all errors": ERRORS}, exhibit="ziller2024/fig1")
@@ -27,7 +27,7 @@ def with_errors(**columns: object) -> Tables:
 
 
 MOVED = {"own": with_errors(mse=[1.1e-4, 2.02]), "plain": with_errors(mse=[1e-4, 1.98])}
-SPREAD = spread_of(STORED, MOVED)
+SPREAD = compute_spread(STORED, MOVED)
 
 
 def test_the_spread_is_the_largest_difference_absolute_and_relative(tmp_path):
@@ -44,8 +44,8 @@ def test_the_spread_is_the_largest_difference_absolute_and_relative(tmp_path):
 
 def test_rounding_errors_have_no_spread():
     moved = with_errors(mse=np.nextafter(ERRORS["mse"], 1))
-    assert spread_of(STORED, {"own": moved}) == {}
-    assert list(departures(STORED, moved, {})) == []
+    assert compute_spread(STORED, {"own": moved}) == {}
+    assert list(find_departures(STORED, moved, {})) == []
 
 
 @pytest.mark.parametrize(
@@ -60,30 +60,30 @@ def test_rounding_errors_have_no_spread():
     ],
 )
 def test_a_number_is_accepted_within_the_spread_of_its_column(mse, accepted):
-    faults = list(departures(STORED, with_errors(mse=mse), SPREAD))
+    faults = list(find_departures(STORED, with_errors(mse=mse), SPREAD))
     assert (faults == []) is accepted
     assert all(fault.startswith("all errors, mse: off by") for fault in faults)
 
 
 def test_what_no_kernels_move_must_be_equal():
     for columns in ({"mse": [1e-4, 2.0 + 1e-8]}, {"name": ["a", "c"]}, {"found": [True, True]}):
-        (fault,) = departures(STORED, with_errors(**columns), {})
+        (fault,) = find_departures(STORED, with_errors(**columns), {})
         assert fault.endswith("other kernels do not move it")
 
 
 def test_texts_move_by_the_share_of_their_rows():
-    spread = spread_of(STORED, {"own": with_errors(name=["a", "c"])})
+    spread = compute_spread(STORED, {"own": with_errors(name=["a", "c"])})
     assert spread == {"all-errors": {"name": {"own": (1.0, 1.0)}}}  # twice a half
-    assert list(departures(STORED, with_errors(name=["x", "y"]), spread)) == []
+    assert list(find_departures(STORED, with_errors(name=["x", "y"]), spread)) == []
 
 
 @pytest.mark.parametrize("table", [ERRORS.iloc[:1], ERRORS.rename(columns={"mse": "MSE"})])
 def test_no_kernels_may_change_the_shape_of_a_table(table):
     other = replace(STORED, frames={"all errors": table})
     with pytest.raises(ValueError, match="ziller2024/fig1: with kernels own, all errors has"):
-        spread_of(STORED, {"own": other})
-    assert len(list(departures(STORED, other, SPREAD))) == 1
-    assert list(departures(STORED, replace(STORED, frames={}), SPREAD)) == [
+        compute_spread(STORED, {"own": other})
+    assert len(list(find_departures(STORED, other, SPREAD))) == 1
+    assert list(find_departures(STORED, replace(STORED, frames={}), SPREAD)) == [
         "tables on one side only: all-errors"
     ]
 
@@ -145,7 +145,7 @@ def test_outputs_of_other_kernels_become_the_stored_ones(cell, project):
     other, fresh = ran_again(cell, 1 + 1e-4)
     (fault,) = accept_other_kernels(copy.deepcopy(fresh), stored, kept)
     assert fault.endswith("other kernels do not move it")
-    write_spread(spread_of(tables, {"own": other}), project.root / FOLDER / exhibit.id)
+    write_spread(compute_spread(tables, {"own": other}), project.root / FOLDER / exhibit.id)
     assert accept_other_kernels(fresh, stored, kept) == []
     assert fresh == stored
 
@@ -154,7 +154,7 @@ def test_outputs_of_other_kernels_become_the_stored_ones(cell, project):
 def test_stored_outputs_must_be_what_the_stored_tables_give(cell, project, change):
     exhibit, tables, stored, kept = cell
     other, fresh = ran_again(cell, 1 + 1e-4)
-    write_spread(spread_of(tables, {"own": other}), project.root / FOLDER / exhibit.id)
+    write_spread(compute_spread(tables, {"own": other}), project.root / FOLDER / exhibit.id)
     content = stored[1][RESULT_MIME]
     if change == "number":
         content["verdicts"][0]["ours"] += "1"

@@ -30,7 +30,7 @@ def test_refreshed_notebooks_read_back(project):
     assert results[FIG1].content["settings"]["samples"] == 5
     assert results[TABLE1].verdicts == list(Study().run(TABLE1).verdicts)
     assert results[TABLE1].provenance.seconds == 0.4
-    assert list(stored.inconsistencies(results)) == []
+    assert list(stored.find_inconsistencies(results)) == []
     assert stored.notebooks(project.root) == [path]
     nbformat.validate(nbformat.read(path, as_version=4))
 
@@ -146,7 +146,7 @@ def test_several_verdicts_on_one_target_give_the_worst(project):
 )
 def test_contradictions_are_found(project, change, message):
     _edit(project.refreshed(), lambda nb: change(_content(nb)))
-    found = list(stored.inconsistencies(stored.stored_results(project.root)))
+    found = list(stored.find_inconsistencies(stored.stored_results(project.root)))
     assert any(message in sentence for sentence in found), found
 
 

@@ -177,7 +177,7 @@ def address(machines):
     """A scheduler with two workers that are restarted when they die."""
     _, address = machines.scheduler("shared")
     machines.worker(address, "--nworkers", "2")
-    cluster.connected(address).wait_for_workers(2, timeout=120)
+    cluster.connect_to(address).wait_for_workers(2, timeout=120)
     return address
 
 
@@ -192,7 +192,7 @@ def idle(address: str) -> bool:
     def busy(dask_worker) -> int:
         return len(dask_worker.state.executing)
 
-    client = cluster.connected(address)
+    client = cluster.connect_to(address)
     return not any(client.processing().values()) and not any(client.run(busy).values())
 
 
@@ -226,7 +226,7 @@ def test_an_exhibit_has_the_same_tables_and_verdicts(address, monkeypatch):
 
         return "companion.papers.liu2024.lemB2" in sys.modules
 
-    assert any(cluster.connected(address).run(loaded).values())  # they did compute
+    assert any(cluster.connect_to(address).run(loaded).values())  # they did compute
 
 
 def test_tasks_compute_with_the_threads_asked_for(tasks, address):
@@ -236,7 +236,7 @@ def test_tasks_compute_with_the_threads_asked_for(tasks, address):
 
 def test_the_cluster_holds_a_bounded_number_of_calls(tasks, address):
     calls = [(n, {"n": n}, n) for n in range(300)]
-    client, most, seen = cluster.connected(address), 0, set()
+    client, most, seen = cluster.connect_to(address), 0, set()
     for outcome in dask_engine.call_dask(tasks.draw, calls, scheduler=address):
         states = [state.status for state in list(client.futures.values())]
         most = max(most, states.count("pending"))
@@ -255,7 +255,7 @@ def test_a_failing_task_is_named_and_the_finished_ones_are_kept(tasks, address, 
 
 
 def test_the_tasks_of_a_killed_worker_run_on_others(tasks, machines, address, grid, tmp_path):
-    client = cluster.connected(address)
+    client = cluster.connect_to(address)
     victim = machines.worker(address, "--no-nanny")
     client.wait_for_workers(3, timeout=120)
     log, store = tmp_path / "log", tmp_path / "store"
@@ -331,12 +331,12 @@ def test_workers_of_another_version_are_refused(tasks, machines, address, tmp_pa
     # and one without the package at all
     lacking = "import sys; sys.modules['reconrisk'] = None; from dask.__main__ import main; main()"
     bare = machines.worker(address, "--no-nanny", program=("-c", lacking))
-    cluster.connected(address).wait_for_workers(3, timeout=120)
+    cluster.connect_to(address).wait_for_workers(3, timeout=120)
     grid = [{"n": n, "log": str(tmp_path / "log"), "seconds": 0.05} for n in range(40)]
     with pytest.raises(ClusterError, match="has no reconrisk, or an older one"):
         run_sweep(tasks.slow, grid, seed=0, scheduler=address)
     bare.kill()
-    wait_until(lambda: len(cluster.connected(address).nthreads()) == 2)
+    wait_until(lambda: len(cluster.connect_to(address).nthreads()) == 2)
 
 
 def test_a_lost_scheduler_and_missing_workers_are_told(
@@ -393,9 +393,9 @@ def test_a_scheduler_that_does_not_answer_is_named(tasks, tmp_path, monkeypatch)
 
 def test_a_local_cluster_serves_child_processes(tasks, monkeypatch, capsys):
     monkeypatch.delenv(cluster.SCHEDULER, raising=False)
-    with cluster.serving("") as none:
+    with cluster.serve_children("") as none:
         assert none == "" and cluster.SCHEDULER not in os.environ
-    with cluster.serving("local:1") as address:
+    with cluster.serve_children("local:1") as address:
         assert os.environ[cluster.SCHEDULER] == address == Study().cluster
         assert address.startswith("tcp://127.0.0.1:")
         assert "dashboard http://127.0.0.1:" in capsys.readouterr().err
@@ -458,7 +458,7 @@ def request(tasks, of="draw", **changed):
 
 
 def test_a_worker_says_why_it_refuses(tasks, fresh, tmp_path):
-    kind, text = dask_worker.answer(request(tasks))
+    kind, text = dask_worker.answer_request(request(tasks))
     assert kind == "result" and json.loads(text)["n"] == 1
     for changed, why in (
         ({"folders": [str(tmp_path / "gone")]}, "gone: it must be visible under the same path"),
@@ -468,7 +468,7 @@ def test_a_worker_says_why_it_refuses(tasks, fresh, tmp_path):
         ({"function": "no_such"}, "cannot import cluster_tasks.no_such"),
         ({"code": "0" * 64}, "other code of cluster_tasks.draw"),
     ):
-        kind, text = dask_worker.answer(request(tasks, **changed))
+        kind, text = dask_worker.answer_request(request(tasks, **changed))
         assert kind == "refused" and why in text, text
 
 
@@ -481,14 +481,14 @@ def test_a_task_names_the_folders_that_workers_must_see(tasks, tmp_path):
 
 
 def test_a_missing_file_is_told_with_a_hint(tasks, fresh):
-    kind, text = dask_worker.answer(request(tasks, "reads"))
+    kind, text = dask_worker.answer_request(request(tasks, "reads"))
     assert kind == "failure"
     assert "same absolute path on every worker" in text.strip().splitlines()[-1]
 
 
 def test_a_worker_refuses_when_its_files_changed_after_it_started(tasks, fresh, monkeypatch):
     monkeypatch.setattr(dask_worker, "_START", Path(tasks.__file__).stat().st_mtime - 1)
-    kind, text = dask_worker.answer(request(tasks))
+    kind, text = dask_worker.answer_request(request(tasks))
     assert kind == "refused" and "restart workers" in text
 
 

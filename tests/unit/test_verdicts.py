@@ -16,8 +16,8 @@ from companion.study.verdicts import (
     compare,
     failures_kept,
     half_unit,
+    judge_own_images,
     not_run,
-    on_images,
     overall,
     raise_failed,
     refute,
@@ -270,20 +270,20 @@ def test_a_false_statement_is_told_as_the_papers_and_never_as_a_fact():
 
 
 def test_on_a_users_images_nothing_fails_and_both_values_are_said():
-    off = on_images(check("A-001", False, "it holds", ours="1", paper="2"))
+    off = judge_own_images(check("A-001", False, "it holds", ours="1", paper="2"))
     assert (off.status, off.why) == (
         "differs on stand-in data",
         "on the images given, does not hold",
     )
     assert (off.ours, off.paper) == ("1", "2")
-    assert on_images(check("A-001", True, "it holds")).status == "holds on stand-in data"
-    held = on_images(check("A-001", True, "it holds", differs="other networks"))
+    assert judge_own_images(check("A-001", True, "it holds")).status == "holds on stand-in data"
+    held = judge_own_images(check("A-001", True, "it holds", differs="other networks"))
     assert (held.status, held.why) == ("holds on stand-in data", "")
-    known = on_images(check("A-001", False, "it holds", differs="other networks"))
+    known = judge_own_images(check("A-001", False, "it holds", differs="other networks"))
     assert (known.status, known.why) == ("differs on stand-in data", "other networks")
-    wrong = on_images(refute("E-A-03", holds=False, corrected_holds=False))
+    wrong = judge_own_images(refute("E-A-03", holds=False, corrected_holds=False))
     assert wrong.why == "on the images given, the corrected statement fails"
-    right = on_images(refute("E-A-03", holds=True, corrected_holds=True))
+    right = judge_own_images(refute("E-A-03", holds=True, corrected_holds=True))
     assert (right.status, right.why) == ("holds on stand-in data", "")
 
 

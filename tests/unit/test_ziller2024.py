@@ -14,7 +14,7 @@ from companion import study
 from companion.papers.ziller2024 import attacked_photographs, fig1, fig4, fig8, prop3, table1
 from companion.papers.ziller2024.projection_steps import released
 from companion.study import registry, session
-from companion.study.exhibits import described, id_of, judged
+from companion.study.exhibits import describe_figure, id_of, judge_tables
 from companion.study.logic import at_most, every
 from companion.study.records import FOLDER, read_tables
 from reconrisk import DPSGD, bounds, datasets, metrics
@@ -63,7 +63,7 @@ def test_table1_refuses_to_compare_fewer_numbers_than_the_paper_prints(
     for missing in (printed.index == 5, printed["row_index"] == 17):
         monkeypatch.setattr(registry, "printed", lambda name, m=missing: printed[~m])
         with pytest.raises(ValueError, match="68 printed numbers were expected in the table"):
-            judged(table1, bounds_table)
+            judge_tables(table1, bounds_table)
 
 
 # The propositions --------------------------------------------------------------------------------
@@ -172,7 +172,7 @@ def test_a_network_that_stands_in_is_a_stand_in_for_its_own_panel_only() -> None
     stored = read_tables(registry.project_root() / FOLDER / KEY / "fig4")
     network = stored["metrics"]["distance"].iloc[0]
     tables = dataclasses.replace(stored, stand_ins=(network,))
-    status = {v.target: v.status for v in judged(fig4, tables)}
+    status = {v.target: v.status for v in judge_tables(fig4, tables)}
     assert status[f"{KEY}/fig4_nmi"] == status[f"{KEY}/fig4_ssim"] == "reproduced"
     assert status[f"{KEY}/fig4_perceptual"] == status["B-031"] == "holds on stand-in data"
 
@@ -195,5 +195,5 @@ def test_displayed_pictures_are_in_range_and_small_enough() -> None:
 def test_the_picture_fits_the_page_and_its_text_says_what_is_seen(pixels) -> None:
     drawn = fig1.draw(pixels)
     assert drawn.get_size_inches()[0] * drawn.dpi <= 1010
-    said = described(fig1, pixels)
+    said = describe_figure(fig1, pixels)
     assert len(said["caption"]) > 80 and len(said["alt"]) > 60 and said["alt"] != said["caption"]

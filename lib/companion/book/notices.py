@@ -15,10 +15,10 @@ from companion.study.perturbations import smallest_detectable
 from companion.study.recorded import Recorded
 from companion.study.records import RECORDED
 
-__all__ = ["find_notices", "with_notices"]
+__all__ = ["add_notices", "find_notices"]
 
 
-def with_notices(recorded: Recorded, project: Path, jobs: int = 1) -> Recorded:
+def add_notices(recorded: Recorded, project: Path, jobs: int = 1) -> Recorded:
     """Return records whose verdicts, where computed anew, say what would have changed them.
 
     Parameters

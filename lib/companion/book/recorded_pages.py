@@ -23,9 +23,9 @@ from companion.book.markdown import (
 )
 from companion.book.sources import linked_place
 from companion.study import registry
-from companion.study.exhibits import Exhibit, described, find_exhibit
+from companion.study.exhibits import Exhibit, describe_figure, find_exhibit
 from companion.study.progress import duration
-from companion.study.recorded import Judging, Recorded, differences, unrecorded
+from companion.study.recorded import Judging, Recorded, list_differences, list_unrecorded
 from companion.study.records import RECORDED, Record
 from companion.study.results import verdict_table
 from companion.study.verdicts import Verdict, overall
@@ -82,7 +82,7 @@ def recorded_block(
 
 
 def _figure(exhibit: Exhibit, record: Record, picture: str, status: str) -> list[str]:
-    words = described(exhibit.file, record.tables)
+    words = describe_figure(exhibit.file, record.tables)
     row = registry.exhibit(exhibit.id)
     place = linked_place(row.paper_key, escape(row.place))
     compare = f"To compare with: {place}. " if place else ""
@@ -136,7 +136,7 @@ def _details(
 def _differing_sentence(exhibit: Exhibit, record: Record) -> str:
     words = [
         f"`{d.name}` {escape(listed(d.ran))} instead of {escape(listed(d.paper))}"
-        for d in differences(record, exhibit)
+        for d in list_differences(record, exhibit)
     ]
     if not words:
         return "All parameters are the paper profile's."
@@ -220,7 +220,7 @@ def recorded_page(recorded: Recorded, project: Path, source: Callable[[str], str
             f"{duration(float(c.seconds))}, {escape(c.memory_gb)} GB, {escape(c.device)}",
             escape(c.basis),
         )
-        for c in unrecorded(project)
+        for c in list_unrecorded(project)
     ]
     parts += [
         f"## {_counted(len(costs), 'exhibit')} without a record",
@@ -255,7 +255,7 @@ def _row(
     memory = "" if origin.peak_memory_gb is None else f", {origin.peak_memory_gb:g} GB"
     changed = [
         f"`{d.name}` {escape(listed(d.ran))} ({escape(listed(d.paper))})"
-        for d in differences(record, find_exhibit(exhibit))
+        for d in list_differences(record, find_exhibit(exhibit))
     ]
     tables = _counted(len(record.frames), "table")
     files = f"[{tables}]({source((RECORDED / exhibit).as_posix())})"

@@ -16,7 +16,7 @@ from rich.console import Console
 
 from companion.book.execute import Failure, Outcome, declared_parameters, execute
 from companion.kernels import KERNELS, SAME_KERNELS, kernels_in_use
-from companion.study.exhibits import find_exhibit, judged
+from companion.study.exhibits import find_exhibit, judge_tables
 from companion.study.provenance import Provenance, describe_run
 from companion.study.records import (
     FOLDER,
@@ -27,7 +27,7 @@ from companion.study.records import (
 )
 from companion.study.results import RESULT_MIME
 from companion.study.running import Study, judge
-from companion.study.spread import read_spread, spread_of, write_spread
+from companion.study.spread import compute_spread, read_spread, write_spread
 from companion.study.stored import exhibit_cells, name_records, read_provenances
 from companion.study.verdicts import failures_kept
 
@@ -243,16 +243,16 @@ def store_spread(project: Path, exhibit_id: str, folders: Mapping[str, Path]) ->
     stored = read_tables(folder)
     others = {k: read_tables(path / exhibit_id) for k, path in folders.items()}
     with failures_kept():
-        was = judged(module, stored)
+        was = judge_tables(module, stored)
         for kernels, tables in others.items():
-            now = judged(module, tables)
+            now = judge_tables(module, tables)
             turned = [v for v, old in zip(now, was, strict=True) if v.status != old.status]
             if turned:
                 raise ValueError(
                     f"{exhibit_id}: with kernels {kernels}, "
                     + ", ".join(f"{v.target} is {v.status}" for v in turned)
                 )
-    spread = spread_of(stored, others)
+    spread = compute_spread(stored, others)
     write_spread(spread, folder)
     return bool(spread)
 

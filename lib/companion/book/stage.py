@@ -33,7 +33,7 @@ from companion.book.markdown import (
     listed,
     one_line,
 )
-from companion.book.notices import with_notices
+from companion.book.notices import add_notices
 from companion.book.pages import status_badges, write_pages
 from companion.book.recorded_pages import recorded_block
 from companion.book.sources import linked_place
@@ -138,7 +138,7 @@ def stage(
     recorded = read_recorded(project)
     if len(recorded.records) < len(recorded_ids(project)):
         raise RecordError("; ".join(recorded.problems))
-    recorded = with_notices(recorded, project, jobs)
+    recorded = add_notices(recorded, project, jobs)
     everything = dataclasses.replace(gallery(notebooks), recorded=recorded)
     files = gather(everything, project, target, tables or project / FOLDER, jobs)
     for path in notebooks_of(notebooks):

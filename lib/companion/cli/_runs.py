@@ -85,7 +85,7 @@ class Outcome:
         return problems + [f"{v.target}: {v.statement}: {v.why}" for v in failed]
 
 
-def chosen_exhibits(
+def choose_exhibits(
     exhibits: Iterable[str], papers: Iterable[str], *, reading: bool = False
 ) -> list[str]:
     """Return the exhibits to compute: those named (for a panel, its figure), then the papers'.
@@ -102,7 +102,7 @@ def chosen_exhibits(
     return list(dict.fromkeys([*named, *listed]))
 
 
-def plans(
+def make_plans(
     session: Study, exhibits: Sequence[str], out: Path | None, checkpoints: Path | None
 ) -> list[Plan]:
     """Return the plan of each exhibit: the folders of its record and of its finished tasks.
@@ -140,7 +140,7 @@ def _check_writable(folder: Path) -> None:
         raise type(error)(problem) from None
 
 
-def fitting(every: Sequence[Plan], gigabytes: float | None) -> list[Plan]:
+def fit_to_memory(every: Sequence[Plan], gigabytes: float | None) -> list[Plan]:
     """Return the plans with no more processes than fit into memory.
 
     Parameters
@@ -222,7 +222,7 @@ def execute_plans(
     _report(ended)
 
 
-def command_again(context: typer.Context, *, without: Sequence[str] = ()) -> str:
+def repeat_command(context: typer.Context, *, without: Sequence[str] = ()) -> str:
     """Return the command line that was given, as it can be typed again."""
     words = ["companion", str(context.info_name)]
     for parameter in context.command.params:

@@ -263,7 +263,7 @@ def run(
 
     with usage_errors(context.obj):
         papers = chosen_from("paper", paper, registry.PAPERS) if paper else []
-        chosen = _runs.chosen_exhibits(exhibits or (), papers, reading=bool(data))
+        chosen = _runs.choose_exhibits(exhibits or (), papers, reading=bool(data))
         if not chosen:
             raise ValueError("name an exhibit, or a paper with --paper; `companion list` has them")
         session = _session(
@@ -277,13 +277,13 @@ def run(
             workers=workers,
             scheduler=scheduler,
         )
-        plans = _runs.plans(session, chosen, out, checkpoints)
+        plans = _runs.make_plans(session, chosen, out, checkpoints)
     if show_parameters:
         for exhibit in chosen:
             _show_parameters(exhibit, session.context(exhibit).parameters)
         return
     with usage_errors(context.obj):
-        plans = _runs.fitting(plans, memory)
+        plans = _runs.fit_to_memory(plans, memory)
     parts = [e for e in exhibits or () if e not in chosen]
     note(f"{profile} profile, seed {seed}, {device}" + (f"; your images: {data}" * bool(data)))
     for part in parts:
@@ -293,7 +293,7 @@ def run(
         draw=not no_figure,
         again=again,
         debug=bool(context.obj),
-        go_on=_runs.command_again(context, without=("again",)),
+        go_on=_runs.repeat_command(context, without=("again",)),
     )
 
 
@@ -403,7 +403,7 @@ def verdicts(
             collected = {r.notebook: [] for r in held.results.values()}
             for r in held.results.values():
                 collected[r.notebook] += r.verdicts
-            problems = [*held.problems, *stored.inconsistencies(held.results)]
+            problems = [*held.problems, *stored.find_inconsistencies(held.results)]
         judged = stored.verdicts_by_target(collected.items())
         rows = [t for t in judged.values() if t.paper_key in papers]
     pending = [t.id for t in rows if t.status == "pending" and t.paper_key in required]
@@ -433,11 +433,11 @@ def verdicts(
 def _show_recorded(papers: Iterable[str], as_json: bool) -> None:
     """Show the recorded runs' verdicts beside the notebooks'; exit with 1 if one has a fault."""
     from companion.study import registry, stored
-    from companion.study.recorded import beside, read_recorded
+    from companion.study.recorded import pair_verdicts, read_recorded
 
     root = registry.project_root()
     recorded, held = read_recorded(root), stored.read(root)
-    rows = [row for row in beside(recorded, held.results) if row.quick.paper_key in papers]
+    rows = [row for row in pair_verdicts(recorded, held.results) if row.quick.paper_key in papers]
     problems = [*recorded.problems, *held.problems]
     judged = [row for row in rows if row.verdicts]
     if as_json:

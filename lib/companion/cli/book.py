@@ -19,7 +19,7 @@ from companion.book.execute import Outcome, check_parameters, execute, notebooks
 from companion.book.refresh import judge_again, measure_spread, refresh_notebooks, tables_kept
 from companion.book.stage import stage
 from companion.study import registry
-from companion.study.cluster import serving
+from companion.study.cluster import serve_children
 from companion.study.progress import duration
 from companion.study.records import FOLDER
 from companion.study.running import Study
@@ -294,7 +294,7 @@ def _console() -> Console:
 def _served(cluster: str, console: Console) -> Iterator[None]:
     """Let the notebooks' processes use the cluster, if one is named."""
     try:
-        with serving(cluster):
+        with serve_children(cluster):
             yield
     except ClusterError as error:
         _give_up(console, str(error))

@@ -36,7 +36,7 @@ def list_sets(context: typer.Context, as_json: AsJson = False) -> None:
     readers_of: dict[str, tuple[str, ...]] | None
     with usage_errors(context.obj):
         try:
-            readers_of = readers()
+            readers_of = list_readers()
         except ModuleNotFoundError:  # exhibits that train cannot be read
             readers_of = None
     if as_json:
@@ -126,12 +126,12 @@ def fetch(
 
     Example: `companion data fetch MNIST --to path/to/data`
     """
-    from companion.study.downloads import missing
+    from companion.study.downloads import find_missing
     from reconrisk.datasets import DATA_SETS
 
     with usage_errors(context.obj):
         data_set = _find_set(name, DATA_SETS)
-        wanted = missing(data_set, to)
+        wanted = find_missing(data_set, to)
     if not wanted:
         show(f"{data_set.name} is in {to} already, as published")
         return
@@ -145,7 +145,7 @@ def fetch(
     show(f"{data_set.name} is in {to}: {', '.join(file.path for file in wanted)}")
 
 
-def readers() -> dict[str, tuple[str, ...]]:
+def list_readers() -> dict[str, tuple[str, ...]]:
     """Return the exhibits whose paper profile reads each data set, by its name."""
     from companion.study import Study, all_exhibits
     from companion.study.inputs import data_sets

@@ -109,7 +109,7 @@ def seconds_from(variable: str, default: float) -> float:
 _CLIENTS: dict[str, Client] = {}
 
 
-def connected(scheduler: str) -> Client:
+def connect_to(scheduler: str) -> Client:
     """Return this process's connection to a cluster; start a local cluster if there is none.
 
     Raises
@@ -245,7 +245,7 @@ def disconnect(scheduler: str | None = None) -> None:
 
 
 @contextlib.contextmanager
-def serving(scheduler: str) -> Iterator[str]:
+def serve_children(scheduler: str) -> Iterator[str]:
     """Let child processes of this block use one cluster, a local one too; yield its address.
 
     ``RECONRISK_SCHEDULER`` holds the address in the block. An empty ``scheduler`` does nothing.
@@ -253,7 +253,7 @@ def serving(scheduler: str) -> Iterator[str]:
     if not scheduler:
         yield ""
         return
-    address = address_of(connected(scheduler))
+    address = address_of(connect_to(scheduler))
     before = os.environ.get(SCHEDULER)
     os.environ[SCHEDULER] = address
     try:

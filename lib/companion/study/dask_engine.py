@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 from companion.study.cluster import (
     address_of,
-    connected,
+    connect_to,
     disconnect,
     is_local,
     one_line,
@@ -74,7 +74,7 @@ def call_dask(
             "workers cannot import it: move it into a module that they have"
         )
     patience = seconds_from(PATIENCE, PATIENCE_SECONDS)
-    flight = _Flight(connected(scheduler), _Requests(function, threads=1), patience)
+    flight = _Flight(connect_to(scheduler), _Requests(function, threads=1), patience)
     waiting, suspects = deque(calls), deque[Call]()
     healthy, alone, finished = True, False, False
     try:

@@ -36,7 +36,7 @@ def remote_call() -> Callable[[str], tuple[str, str]]:
 
     def call(request: str) -> tuple[str, str]:
         try:
-            from companion.study.dask_worker import answer
+            from companion.study.dask_worker import answer_request
         except ImportError as error:
             import socket
 
@@ -44,7 +44,7 @@ def remote_call() -> Callable[[str], tuple[str, str]]:
                 f"the worker at {socket.gethostname()} has no reconrisk, or an older one "
                 f"({error}): install the same version on every worker"
             )
-        return answer(request)
+        return answer_request(request)
 
     return call
 
@@ -55,7 +55,7 @@ _LIMITED = threading.local()
 _START = time.time()
 
 
-def answer(request: str) -> tuple[str, str]:
+def answer_request(request: str) -> tuple[str, str]:
     """Make the requested call.
 
     Returns

@@ -27,7 +27,7 @@ class DownloadError(OSError):
     """No address served the file; the message names the fault of each."""
 
 
-def missing(known: DataSet, root: Path) -> list[KnownFile]:
+def find_missing(known: DataSet, root: Path) -> list[KnownFile]:
     """Return the packed files of a data set that a folder holds neither packed nor unpacked.
 
     Raises

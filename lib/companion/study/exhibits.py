@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 from companion.study import registry
 from companion.study.parameters import Parameter
 from companion.study.tables import Tables
-from companion.study.verdicts import Verdict, on_images
+from companion.study.verdicts import Verdict, judge_own_images
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 __all__ = [
     "Exhibit",
     "all_exhibits",
-    "described",
+    "describe_figure",
     "file_of",
     "find_exhibit",
     "id_of",
-    "judged",
+    "judge_tables",
     "papers_built",
     "targets_of",
 ]
@@ -177,7 +177,7 @@ def targets_of(module: ModuleType) -> frozenset[str]:
     return frozenset(targets)
 
 
-def judged(module: ModuleType, tables: Tables) -> tuple[Verdict, ...]:
+def judge_tables(module: ModuleType, tables: Tables) -> tuple[Verdict, ...]:
     """Return the verdicts on an exhibit's tables, failed ones among them.
 
     Raises
@@ -192,10 +192,10 @@ def judged(module: ModuleType, tables: Tables) -> tuple[Verdict, ...]:
             f"{id_of(module)}: no verdict for {sorted(targets - judged_targets)}, "
             f"undeclared verdicts for {sorted(judged_targets - targets)}"
         )
-    return tuple(on_images(v) for v in verdicts) if tables.own_images else verdicts
+    return tuple(judge_own_images(v) for v in verdicts) if tables.own_images else verdicts
 
 
-def described(module: ModuleType, tables: Tables) -> dict[str, str]:
+def describe_figure(module: ModuleType, tables: Tables) -> dict[str, str]:
     """Return ``{"caption": ..., "alt": ...}`` of an exhibit's figure; empty if it has none."""
     if not hasattr(module, "draw"):
         return {}

@@ -121,7 +121,7 @@ def frame(name: str, function: Callable[..., pd.DataFrame]) -> Change:
     """
 
     def change(world: World, *effect: float) -> World:
-        return with_frames(world, {name: function(world.tables[name].copy(), *effect)})
+        return replace_frames(world, {name: function(world.tables[name].copy(), *effect)})
 
     return change
 
@@ -155,7 +155,7 @@ def column(
         if pd.api.types.is_numeric_dtype(altered[name]) and not _is_boolean(altered[name]):
             altered[name] = altered[name].astype(float)  # an integer column takes fractions
         altered.loc[rows, name] = new
-        return with_frames(world, {table: altered})
+        return replace_frames(world, {table: altered})
 
     return change
 
@@ -183,7 +183,7 @@ def together(*changes: Change) -> Change:
     return change
 
 
-def with_frames(world: World, frames: Mapping[str, pd.DataFrame]) -> World:
+def replace_frames(world: World, frames: Mapping[str, pd.DataFrame]) -> World:
     """Return a world in which some tables are others."""
     have = dict(world.tables.frames)
     for name, new in frames.items():
@@ -221,16 +221,16 @@ def falsifiers_of(module: ModuleType) -> tuple[Falsifier, ...]:
 
 def statuses(module: ModuleType, world: World) -> dict[str, str]:
     """Return the worst status of every target of an exhibit in a world."""
-    return worst(judged_in(module, world))
+    return worst_statuses(judge_world(module, world))
 
 
-def judged_in(module: ModuleType, world: World, count: int | None = None) -> list[Verdict]:
+def judge_world(module: ModuleType, world: World, count: int | None = None) -> list[Verdict]:
     """Return an exhibit's verdicts in a world, or the first ``count``: ``judge`` stops there."""
     with registry.printed_as(world.printed):
         return list(itertools.islice(module.judge(world.tables), count))
 
 
-def worst(verdicts: Sequence[Verdict]) -> dict[str, str]:
+def worst_statuses(verdicts: Sequence[Verdict]) -> dict[str, str]:
     """Return the worst status of every target."""
     by: dict[str, list[Verdict]] = {}
     for verdict in verdicts:
@@ -266,12 +266,12 @@ def smallest(
         The smallest effect is found to within this factor.
     """
     places = [i for i, verdict in enumerate(before, 1) if verdict.target in falsifier.targets]
-    count, was = max(places, default=0), worst(before)
+    count, was = max(places, default=0), worst_statuses(before)
 
     @functools.cache
     def moved(effect: float) -> frozenset[str]:
         try:
-            after = worst(judged_in(module, falsifier.altered(tables, effect), count))
+            after = worst_statuses(judge_world(module, falsifier.altered(tables, effect), count))
         except (KeyError, ValueError, IndexError):  # written for other parameters than these
             return frozenset()
         return frozenset(t for t in falsifier.targets if t in after and after[t] != was[t])

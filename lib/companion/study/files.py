@@ -13,14 +13,14 @@ from typing import Any
 from companion.study.tasks import canonical
 
 
-def sealed(body: Mapping[str, Any]) -> bytes:
+def seal(body: Mapping[str, Any]) -> bytes:
     """Return a mapping as JSON with a checksum of all its entries, ``sha256``, as the last one."""
     text = json.dumps({**body, "sha256": _checksum(body)}, indent=1, ensure_ascii=False)
     return text.encode() + b"\n"
 
 
-def unsealed(data: bytes, schema: int) -> dict[str, Any]:
-    """Return the mapping that :func:`sealed` wrote, with its checksum.
+def unseal(data: bytes, schema: int) -> dict[str, Any]:
+    """Return the mapping that :func:`seal` wrote, with its checksum.
 
     Raises
     ------

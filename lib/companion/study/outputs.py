@@ -19,7 +19,7 @@ from companion.study.exhibits import find_exhibit
 from companion.study.records import FOLDER, read_tables
 from companion.study.results import RESULT_MIME, is_text_of
 from companion.study.running import judge
-from companion.study.spread import departures, read_spread
+from companion.study.spread import find_departures, read_spread
 from companion.study.tables import Tables, as_shown
 from companion.study.verdicts import failures_kept
 
@@ -57,7 +57,7 @@ def accept_other_kernels(
         return [f"the result is that of {now['exhibit']}; stored is {exhibit}"]
     kept = registry.project_root() / FOLDER / exhibit
     tables = read_tables(kept)
-    faults = list(departures(tables, read_tables(folder / exhibit), read_spread(kept)))
+    faults = list(find_departures(tables, read_tables(folder / exhibit), read_spread(kept)))
     if not faults and [*map(_compared, fresh)] == [*map(_compared, stored)]:
         return []
     faults += [*_changed_parts(was, now), *_unfounded(stored, was, tables)]

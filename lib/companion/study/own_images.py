@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _GREY = ("MNIST", "FashionMNIST", "MNIST-5000", "FashionMNIST-20")
 
 
-def settings_with(
+def name_own_images(
     exhibit: Exhibit, profile: str, settings: Settings, overrides: Mapping[str, Any]
 ) -> Settings:
     """Return the settings of a run on a user's images.
@@ -74,7 +74,7 @@ def check_enough(exhibit: Exhibit, settings: Mapping[str, Any], path: Path) -> N
     named = data_parameters(exhibit.parameters)
     labels, what = datasets.own_listing(path, "train" if named else "all")
     halves = 2 if set(named.values()) & set(datasets.HALVES) else 1
-    count, why = needed(exhibit, settings)
+    count, why = count_needed(exhibit, settings)
     part = " to train with" if named else ""
     if len(labels) // halves < count:
         raise ValueError(
@@ -90,14 +90,14 @@ def check_enough(exhibit: Exhibit, settings: Mapping[str, Any], path: Path) -> N
         )
 
 
-def needed(exhibit: Exhibit, settings: Mapping[str, Any]) -> tuple[int, str]:
+def count_needed(exhibit: Exhibit, settings: Mapping[str, Any]) -> tuple[int, str]:
     """Return how many (training) images a run needs, and the parameters that decide it."""
     every = _of_labelled(settings.get) if data_parameters(exhibit.parameters) else ()
-    photographs = [photographs_read(settings)] if exhibit.photographs else []
+    photographs = [count_photographs(settings)] if exhibit.photographs else []
     return max([*every, *photographs], default=(1, "one"))
 
 
-def photographs_read(settings: Mapping[str, Any]) -> tuple[int, str]:
+def count_photographs(settings: Mapping[str, Any]) -> tuple[int, str]:
     """Return how many photographs a run reads, and the parameters that decide it."""
     if "picture" in settings:
         return int(settings["picture"]) + 1, f"picture = {settings['picture']}, counted from 0"

@@ -36,10 +36,10 @@ from companion.study.falsifiers import (
     World,
     falsifiers_of,
     in_words,
-    judged_in,
+    judge_world,
+    replace_frames,
     smallest,
-    with_frames,
-    worst,
+    worst_statuses,
 )
 from companion.study.tables import Tables
 from companion.study.verdicts import STATUSES, UNJUDGED
@@ -200,7 +200,7 @@ class Perturbation:
         changed = table.assign(**{c: self._changed(table[c], effect) for c in self.columns})
         if is_printed:
             return dataclasses.replace(world, printed={**world.printed, self.table: changed})
-        return with_frames(world, {self.table: changed})
+        return replace_frames(world, {self.table: changed})
 
     def _changed(self, column: pd.Series, effect: float) -> pd.Series:
         if self.kind in BOOLEAN or self.kind in NAMES:
@@ -245,12 +245,12 @@ def smallest_detectable(module: ModuleType, tables: Tables) -> dict[str, str]:
     """
     sizes: dict[str, list[str]] = {}
     worlds: dict[str, list[str]] = {}
-    before = judged_in(module, World(tables))
+    before = judge_world(module, World(tables))
     for scenario in falsifiers_of(module):
         for target, size in smallest(module, tables, scenario, before).items():
             (sizes if size else worlds).setdefault(target, []).append(scenario.worded(size))
     told: set[tuple[str, str]] = set()  # two columns may hold the same, in more and fewer runs
-    for one in sorted(detections(module, tables), key=lambda d: d.share):
+    for one in sorted(find_detections(module, tables), key=lambda d: d.share):
         words = (sizes if one.perturbation.most else worlds).setdefault(one.target, [])
         if len(words) < _PRINTED and (one.target, one.perturbation.words) not in told:
             words.append(one.words)
@@ -258,7 +258,7 @@ def smallest_detectable(module: ModuleType, tables: Tables) -> dict[str, str]:
     return {target: "; ".join(words) for target, words in (worlds | sizes).items()}
 
 
-def detections(module: ModuleType, tables: Tables) -> list[Detection]:
+def find_detections(module: ModuleType, tables: Tables) -> list[Detection]:
     """Return what each target's verdict notices: the smallest effects, of three columns or more.
 
     A relative effect, or where none of up to 100% is noticed, one in the column's units. For a
@@ -302,7 +302,7 @@ class _Search:
 
     def __init__(self, module: ModuleType, tables: Tables) -> None:
         self.module, self.world = module, World(tables)
-        self.before = worst(judged_in(module, self.world))
+        self.before = worst_statuses(judge_world(module, self.world))
         self.found: dict[str, list[Detection]] = {}
 
     def keep(self, here: Mapping[str, Detection]) -> None:
@@ -341,7 +341,9 @@ class _Search:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                after = worst(judged_in(self.module, perturbation.altered(self.world, effect)))
+                after = worst_statuses(
+                    judge_world(self.module, perturbation.altered(self.world, effect))
+                )
         except (KeyError, ValueError, IndexError, ArithmeticError):
             return frozenset()
         return frozenset(
@@ -359,7 +361,7 @@ def _notices(before: str, after: str) -> bool:
     return before != after
 
 
-def perturbed(world: World, detection: Detection, factor: float = 1.0) -> World:
+def perturb_columns(world: World, detection: Detection, factor: float = 1.0) -> World:
     """Return the world of a detection, with the effect made larger by a factor."""
     one = detection.perturbation
     return one.altered(world, min(factor * detection.effect, one.most))

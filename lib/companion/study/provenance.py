@@ -54,10 +54,10 @@ def fingerprint(exhibit: Exhibit) -> dict[str, dict[str, str]]:
     """
     files = source_files(exhibit.module)
     code = {_file_name(name, path): sha256(path) for name, path in files.items()}
-    return {"code": hashes_by_folder(code), "data": _data(exhibit)}
+    return {"code": hash_by_folder(code), "data": _data(exhibit)}
 
 
-def hashes_by_folder(code: Mapping[str, str]) -> dict[str, str]:
+def hash_by_folder(code: Mapping[str, str]) -> dict[str, str]:
     """Return hashes of files with one hash for each folder but those of papers and experiments."""
     folders: dict[str, dict[str, str]] = {}
     for name, found in code.items():

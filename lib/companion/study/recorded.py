@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from companion.study import registry
-from companion.study.exhibits import Exhibit, find_exhibit, judged
+from companion.study.exhibits import Exhibit, find_exhibit, judge_tables
 from companion.study.parameters import plain
 from companion.study.records import RECORDED, Record, find_records, read_record
 from companion.study.stored import (
     StoredResult,
     Target,
-    unexplained,
-    unknown_verdicts,
+    find_unexplained,
+    find_unknown_verdicts,
     verdicts_by_target,
 )
 from companion.study.tables import MissingTable
@@ -165,8 +165,10 @@ def read_recorded(project: str | Path) -> Recorded:
         path = (RECORDED / exhibit).as_posix()
         try:
             record = read_record(project / path)
-            judging = judged_again(exhibit, record)
-            problems += [f"{path}: {problem}" for problem in problems_of(exhibit, record, judging)]
+            judging = judge_record(exhibit, record)
+            problems += [
+                f"{path}: {problem}" for problem in find_problems(exhibit, record, judging)
+            ]
         except (OSError, ValueError, KeyError, TypeError) as error:
             message = error.args[0] if isinstance(error, KeyError) and error.args else error
             problems.append(f"{path}: {message}")
@@ -175,7 +177,7 @@ def read_recorded(project: str | Path) -> Recorded:
     return Recorded(records, tuple(problems), judgings)
 
 
-def beside(recorded: Recorded, results: Mapping[str, StoredResult]) -> list[Beside]:
+def pair_verdicts(recorded: Recorded, results: Mapping[str, StoredResult]) -> list[Beside]:
     """Return every target of the registry with its recorded verdicts beside the notebooks'.
 
     Parameters
@@ -200,22 +202,22 @@ def beside(recorded: Recorded, results: Mapping[str, StoredResult]) -> list[Besi
     ]
 
 
-def judged_again(exhibit: str, record: Record) -> Judging:
+def judge_record(exhibit: str, record: Record) -> Judging:
     """Judge a record from its tables, or keep its stored verdicts where those do not suffice.
 
-    Parameters that the exhibit no longer takes do not raise here: see :func:`problems_of`.
+    Parameters that the exhibit no longer takes do not raise here: see :func:`find_problems`.
     """
     try:
         tables = record.tables
     except (TypeError, ValueError) as error:
         return Judging(record.verdicts, str(error))
     try:
-        return Judging(judged(find_exhibit(exhibit).file, tables))
+        return Judging(judge_tables(find_exhibit(exhibit).file, tables))
     except MissingTable as error:
         return Judging(record.verdicts, str(error.args[0]))
 
 
-def problems_of(exhibit: str, record: Record, judging: Judging) -> Iterator[str]:
+def find_problems(exhibit: str, record: Record, judging: Judging) -> Iterator[str]:
     """Yield why a record's verdicts cannot stand for its exhibit, as sentences.
 
     A verdict failed or has a target of no CSV file; the exhibit has lost or gained a parameter, or
@@ -228,12 +230,12 @@ def problems_of(exhibit: str, record: Record, judging: Judging) -> Iterator[str]
     if record.figure is not None:
         yield "it holds a picture; records hold tables only"
     # those stored with a record stand only where they cannot be computed anew
-    if unknown := list(unknown_verdicts(judging.verdicts, ("pending",))):
+    if unknown := list(find_unknown_verdicts(judging.verdicts, ("pending",))):
         yield from unknown  # of these nothing more can be said
         return
     yield from _verdict_problems(known, record, judging)
     # failed verdicts and their reasons are problems already
-    yield from unexplained(v for v in record.verdicts if v.status != "failed")
+    yield from find_unexplained(v for v in record.verdicts if v.status != "failed")
     yield from _parameter_problems(known, record)
 
 
@@ -261,7 +263,7 @@ def _parameter_problems(exhibit: Exhibit, record: Record) -> Iterator[str]:
             yield f"{name} is read as {again[name]!r}; recorded was {value!r}"
 
 
-def differences(record: Record, exhibit: Exhibit) -> list[Difference]:
+def list_differences(record: Record, exhibit: Exhibit) -> list[Difference]:
     """Return the parameters in which a run differs from the exhibit's paper profile."""
     ran = record.provenance.parameters
     return [
@@ -271,7 +273,7 @@ def differences(record: Record, exhibit: Exhibit) -> list[Difference]:
     ]
 
 
-def unrecorded(project: Path) -> list[registry.Cost]:
+def list_unrecorded(project: Path) -> list[registry.Cost]:
     """Return the costs of the data-driven exhibits without a record, in their CSV file's order."""
     have = set(recorded_ids(project))
     return [c for c in registry.costs().values() if c.needs_data and c.exhibit not in have]

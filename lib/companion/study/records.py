@@ -24,7 +24,7 @@ import numpy as np
 import pandas as pd
 
 from companion.study.exhibits import find_exhibit
-from companion.study.files import sealed, unsealed, write_atomically
+from companion.study.files import seal, unseal, write_atomically
 from companion.study.parameters import Settings, plain, resolve
 from companion.study.provenance import Provenance
 from companion.study.sources import sha256
@@ -191,7 +191,7 @@ def write_record(
         "verdicts": [v.as_dict() for v in verdicts],
         "files": {name: hashlib.sha256(data).hexdigest() for name, data in files.items()},
     }
-    files["record.json"] = sealed(body)  # the record comes last
+    files["record.json"] = seal(body)  # the record comes last
     with tempfile.TemporaryDirectory(prefix=".record-", dir=folder) as new:
         for name, data in files.items():
             write_atomically(Path(new) / name, data)
@@ -254,7 +254,7 @@ def attach_provenance(folder: Path, provenance: Provenance) -> str:
     content = read_content(folder)
     body = {k: v for k, v in content.items() if k != "sha256"}
     body["provenance"] = plain(dataclasses.asdict(provenance))
-    write_atomically(folder / "record.json", sealed(body))
+    write_atomically(folder / "record.json", seal(body))
     return str(read_content(folder)["sha256"])
 
 
@@ -309,7 +309,7 @@ def read_content(folder: Path) -> dict[str, Any]:
     """
     path = folder / "record.json"
     try:
-        content = unsealed(path.read_bytes(), SCHEMA)
+        content = unseal(path.read_bytes(), SCHEMA)
         names = {f.name for f in dataclasses.fields(Provenance)}
         given = {k: v for k, v in content["provenance"].items() if k in names}
         return {**content, "provenance": Provenance(**given)}

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from companion.study import inputs, own_images
 from companion.study.cluster import check_scheduler, scheduler_of
-from companion.study.exhibits import Exhibit, described, find_exhibit, id_of, judged
+from companion.study.exhibits import Exhibit, describe_figure, find_exhibit, id_of, judge_tables
 from companion.study.parameters import PROFILES, Parameter, resolve
 from companion.study.perturbations import smallest_detectable
 from companion.study.records import keep_tables
@@ -107,7 +107,7 @@ class Study:
         }
         parameters = resolve(exhibit.id, exhibit.parameters, self.profile, overrides)
         if self.data:
-            parameters = own_images.settings_with(exhibit, self.profile, parameters, overrides)
+            parameters = own_images.name_own_images(exhibit, self.profile, parameters, overrides)
             own_images.check_enough(exhibit, parameters, Path(self.data))
         root = self.data or self.data_root
         return Context(
@@ -191,7 +191,7 @@ def stand_ins(exhibit: Exhibit, context: Context) -> tuple[str, ...]:
 def _too_many_photographs(context: Context) -> bool:
     """Whether a run without a folder needs more photographs than the sample of ImageNet has."""
     most = datasets.IMAGENET_SAMPLE.count
-    return context.read_root is None and own_images.photographs_read(context.parameters)[0] > most
+    return context.read_root is None and own_images.count_photographs(context.parameters)[0] > most
 
 
 def subsets(exhibit: Exhibit, context: Context) -> tuple[str, ...]:
@@ -202,7 +202,7 @@ def subsets(exhibit: Exhibit, context: Context) -> tuple[str, ...]:
     samples = [_sample(p, values[name]) for name, p in exhibit.parameters.items()]
     used = [sample.phrase for sample in samples if sample]
     if exhibit.photographs and context.read_root is None:
-        count = 1 if "picture" in values else own_images.photographs_read(values)[0]
+        count = 1 if "picture" in values else own_images.count_photographs(values)[0]
         used.append(f"{count if count > 1 else 'one'} of ImageNet's images")
     return tuple(dict.fromkeys(used))
 
@@ -249,7 +249,7 @@ def measurement(function: Callable[[Any], Tables]) -> Callable[[Any], Tables]:
     return measure
 
 
-def with_notices(
+def add_notices(
     module: ModuleType, tables: Tables, verdicts: Iterable[Verdict]
 ) -> tuple[Verdict, ...]:
     """Return verdicts with the smallest effects that would have changed them."""
@@ -259,8 +259,8 @@ def with_notices(
 
 def judge(module: ModuleType, tables: Tables) -> Result:
     """Return an exhibit's tables with their verdicts, see :meth:`Study.judge`."""
-    verdicts = with_notices(module, tables, judged(module, tables))
-    result = Result(tables, verdicts, described(module, tables))
+    verdicts = add_notices(module, tables, judge_tables(module, tables))
+    result = Result(tables, verdicts, describe_figure(module, tables))
     raise_failed(result.verdicts)
     return result
 

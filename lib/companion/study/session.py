@@ -14,7 +14,7 @@ import numpy as np
 
 from companion.study import sweep
 from companion.study.parameters import Settings
-from companion.study.tasks import canonical, encoded, name_of
+from companion.study.tasks import canonical, encode_result, name_of
 from reconrisk import arguments, datasets
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ class Context:
             store=self.checkpoints / folder if self.checkpoints else None,
             label=f"{self.exhibit}: {label}" if label else self.exhibit,
         )
-        _FINISHED.update(zip(missing, map(encoded, rows), strict=True))
+        _FINISHED.update(zip(missing, map(encode_result, rows), strict=True))
         return [json.loads(_FINISHED[k]) for k in keys]
 
 

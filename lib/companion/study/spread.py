@@ -33,7 +33,7 @@ ROUNDOFF = 1e-9
 Spread = Mapping[str, Mapping[str, Mapping[str, tuple[float, float]]]]
 
 
-def spread_of(stored: Tables, others: Mapping[str, Tables]) -> Spread:
+def compute_spread(stored: Tables, others: Mapping[str, Tables]) -> Spread:
     """Return how far the tables of the same run with other kernels are from the stored ones.
 
     Parameters
@@ -61,7 +61,7 @@ def spread_of(stored: Tables, others: Mapping[str, Tables]) -> Spread:
     return found
 
 
-def departures(stored: Tables, fresh: Tables, spread: Spread) -> Iterator[str]:
+def find_departures(stored: Tables, fresh: Tables, spread: Spread) -> Iterator[str]:
     """Yield as sentences where fresh tables are not the stored ones, up to the spread."""
     if missing := {file_stem(n) for n in stored} ^ {file_stem(n) for n in fresh}:
         yield f"tables on one side only: {', '.join(sorted(missing))}"

@@ -232,12 +232,12 @@ def _stored_content(exhibit_id: str, cell: Mapping[str, Any]) -> dict[str, Any]:
         raise StoredError(f"the result stored for {exhibit_id} is malformed: {error}") from None
     if shown != exhibit_id:
         raise StoredError(f"the cell of {exhibit_id} stores the result of {shown}")
-    for problem in unknown_verdicts(verdicts, _NEVER_STORED):
+    for problem in find_unknown_verdicts(verdicts, _NEVER_STORED):
         raise StoredError(f"{exhibit_id}: {problem}")
     return content
 
 
-def unknown_verdicts(verdicts: Iterable[Verdict], excluded: Container[str]) -> Iterator[str]:
+def find_unknown_verdicts(verdicts: Iterable[Verdict], excluded: Container[str]) -> Iterator[str]:
     """Yield as sentences the verdicts on unknown targets, or of unknown or excluded statuses."""
     known = targets()
     for verdict in verdicts:
@@ -247,7 +247,7 @@ def unknown_verdicts(verdicts: Iterable[Verdict], excluded: Container[str]) -> I
             yield f"{verdict.target} has the unknown verdict {verdict.status!r}"
 
 
-def unexplained(verdicts: Iterable[Verdict]) -> Iterator[str]:
+def find_unexplained(verdicts: Iterable[Verdict]) -> Iterator[str]:
     """Yield as sentences the verdicts that lack a reason, or have one without need."""
     for verdict in verdicts:
         if verdict.status in _EXPLAINED and not verdict.why:
@@ -312,12 +312,12 @@ def verdicts_by_target(results: Iterable[tuple[str, Iterable[Verdict]]]) -> dict
     }
 
 
-def inconsistencies(results: Mapping[str, StoredResult]) -> Iterator[str]:
+def find_inconsistencies(results: Mapping[str, StoredResult]) -> Iterator[str]:
     """Yield the contradictions within stored results, as sentences."""
     for exhibit_id, result in results.items():
         where = f"{result.notebook}: {exhibit_id}"
         verdicts = result.verdicts
-        yield from (f"{where}: {problem}" for problem in unexplained(verdicts))
+        yield from (f"{where}: {problem}" for problem in find_unexplained(verdicts))
         status = overall(v for v in verdicts if v.target == exhibit_id)
         if result.content.get("status") != status:
             yield (

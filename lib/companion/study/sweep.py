@@ -26,7 +26,7 @@ import pandas as pd
 from companion.study.cluster import check_scheduler
 from companion.study.dask_engine import call_dask
 from companion.study.engines import call_processes, call_serially
-from companion.study.files import sealed, unsealed, write_atomically
+from companion.study.files import seal, unseal, write_atomically
 from companion.study.progress import progress_of
 from companion.study.sources import code_stamp
 from companion.study.tasks import (
@@ -38,7 +38,7 @@ from companion.study.tasks import (
     TaskFunction,
     canonical,
     check_importable,
-    encoded,
+    encode_result,
     name_of,
     task_key,
     task_seed,
@@ -221,7 +221,7 @@ class _Store:
         for key in keys:
             path = self.folder / f"{key}.json"
             try:
-                body = unsealed(path.read_bytes(), SCHEMA)
+                body = unseal(path.read_bytes(), SCHEMA)
                 if body["key"] != key:
                     raise ValueError("it holds another task")
             except FileNotFoundError:
@@ -232,7 +232,7 @@ class _Store:
             if body["code"] != self.code:
                 outdated += 1
                 continue
-            texts[key] = encoded(body["result"])
+            texts[key] = encode_result(body["result"])
         if damaged:
             warnings.warn(
                 f"{len(damaged)} stored tasks in {self.folder} are damaged or foreign and are "
@@ -258,4 +258,4 @@ class _Store:
             "code": self.code,
             "result": json.loads(result),
         }
-        write_atomically(self.folder / f"{key}.json", sealed(body))
+        write_atomically(self.folder / f"{key}.json", seal(body))

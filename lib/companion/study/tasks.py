@@ -108,7 +108,7 @@ def _check_keys(value: Any) -> None:
             _check_keys(entry)
 
 
-def encoded(result: Any) -> str:
+def encode_result(result: Any) -> str:
     """Return a result as JSON, with infinities and nan (an exact copy has infinite PSNR).
 
     Raises
@@ -160,7 +160,7 @@ def attempt(function: TaskFunction, call: Call) -> Outcome:
     position, task, seed = call
     try:
         given = (copy.deepcopy(task), seed)[: _arguments(function)]
-        return Outcome(position, encoded(function(*given)))
+        return Outcome(position, encode_result(function(*given)))
     except Exception as error:
         return Outcome(position, None, traceback.format_exc(), error)
 

@@ -4,7 +4,7 @@ One of four functions makes a verdict: :func:`check` (a statement as a predicate
 (printed numbers), :func:`refute` (a wrong statement with the corrected one), :func:`not_run`. A
 verdict with an unexpected outcome is *failed*; :func:`raise_failed` then stops a notebook, unless
 the run must end with its tables (:func:`failures_kept`) or is on a user's own images
-(:func:`on_images`).
+(:func:`judge_own_images`).
 """
 
 import contextlib
@@ -146,7 +146,7 @@ def raise_failed(verdicts: Iterable[Verdict]) -> None:
         )
 
 
-def on_images(verdict: Verdict) -> Verdict:
+def judge_own_images(verdict: Verdict) -> Verdict:
     """Return the verdict for a run on a user's own images.
 
     A paper's statement on its own data need not hold there. If it does, the verdict is *holds on
