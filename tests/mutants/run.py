@@ -33,11 +33,11 @@ SECONDS = 900
 VERDICTS = """
 import sys, warnings
 from companion.study import Study, find_exhibit
-from companion.study.exhibits import judged
+from companion.study.exhibits import judge_tables
 warnings.simplefilter("ignore")
 for exhibit in sys.argv[1:]:
     file = find_exhibit(exhibit).file
-    failed = sorted({v.target for v in judged(file, file.measure(Study())) if v.status == "failed"})
+    failed = sorted({v.target for v in judge_tables(file, file.measure(Study())) if v.status == "failed"})
     if failed:
         print("CAUGHT", exhibit, *failed)
         break
