@@ -5,8 +5,8 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -25,6 +25,7 @@ from companion.study.records import FOLDER
 from companion.study.running import Study
 from companion.study.stored import exhibit_cells, read_provenances
 from companion.study.tasks import ClusterError
+from reconrisk.cli.console import FAILED, usage_errors
 
 app = typer.Typer(help="Run the notebooks and compile the book.", no_args_is_help=True)
 
@@ -65,7 +66,7 @@ def build(
     """Run the notebooks in a profile and compile the book from their outputs."""
     project = registry.project_root()
     console = _console()
-    try:
+    with usage_errors():
         parameters = {
             "profile": profile,
             "seed": seed,
@@ -79,8 +80,6 @@ def build(
         seconds = _expected(notebooks, profile)
         notebooks, left = _affordable(notebooks, seconds, within)
         _refuse(notebooks, parameters)
-    except (ValueError, TypeError, KeyError, FileNotFoundError) as error:
-        _give_up(console, str(error.args[0] if error.args else error))
     build_folder = project / "_build"
     if profile == "paper" and "checkpoints" not in parameters:
         checkpoints = build_folder / "checkpoints" / profile
@@ -92,7 +91,7 @@ def build(
         console.print(f"As stored: {longest}")
     run = build_folder / "run" / profile / "notebooks"
     tables = run.with_name("tables")
-    with _served(cluster, console), tables_kept(tables):
+    with usage_errors(kinds=(ClusterError,)), serve_children(cluster), tables_kept(tables):
         outcomes = execute(
             notebooks,
             run,
@@ -132,19 +131,15 @@ def pdf(
     project = registry.project_root()
     console = _console()
     target = project / "_build" / "reconstruction-risk.pdf"
-    try:
+    with usage_errors():
         printed.find_chromium()
-        if (
-            not as_built
-            and compile_book(project, project / "notebooks", console, jobs=jobs) is None
-        ):
-            _closing(console, "", True)
+        fresh = not as_built
+        if fresh and compile_book(project, project / "notebooks", console, jobs=jobs) is None:
+            raise typer.Exit(FAILED)
         console.print("Printing the book")
         pages = project / "_build" / "html"
         printed.print_book(pages, project / "_toc.yml", target)
         printed.print_slides(pages, "book/tour", target.with_name(f"{target.stem}-slides.pdf"))
-    except (FileNotFoundError, ValueError) as error:
-        _give_up(console, str(error))
     size = target.stat().st_size / 1e6
     _closing(console, f"Open {target} ({size:.0f} MB)", False)
 
@@ -161,20 +156,15 @@ def refresh(
     """Run the notebooks with their own parameters and store the outputs in them."""
     project = registry.project_root()
     console = _console()
-    try:
+    with usage_errors():
         names = [name for name, _ in _chosen(project, only, suffix=".py")]
         cluster = Study(scheduler=scheduler).cluster
-    except (KeyError, ValueError) as error:
-        _give_up(console, error.args[0])
     if judge:
         changed = judge_again(project, names)
         _closing(console, f"{len(changed)} of {len(names)} notebooks changed.", failed=False)
         return
-    with _served(cluster, console):
-        try:
-            outcomes, changed = refresh_notebooks(project, names, jobs=jobs, console=console)
-        except ValueError as error:
-            _give_up(console, str(error))
+    with usage_errors(kinds=(ClusterError, ValueError)), serve_children(cluster):
+        outcomes, changed = refresh_notebooks(project, names, jobs=jobs, console=console)
     failed = _report_failures(console, outcomes)
     what = f"{len(changed)} of {len(names)} notebooks changed: {', '.join(changed) or 'none'}"
     _closing(console, what, failed)
@@ -185,10 +175,8 @@ def spread(only: Only = None, jobs: Jobs = 2) -> None:
     """Run the notebooks with other kernels and store how far their tables are off."""
     project = registry.project_root()
     console = Console()
-    try:
+    with usage_errors():
         names = [name for name, _ in _chosen(project, only, suffix=".py")]
-    except KeyError as error:
-        _give_up(console, error.args[0])
     outcomes, moved, faults = measure_spread(project, names, jobs=jobs, console=console)
     failed = _report_failures(console, outcomes) or bool(faults)
     for fault in faults:
@@ -219,10 +207,8 @@ def compile_book(
 
     Parameters
     ----------
-    project : Path
-        The checkout.
-    notebooks : Path
-        Folder with the executed notebooks.
+    project, notebooks : Path
+        The checkout, and the folder with the executed notebooks.
     console : Console
         Where progress and faults are printed.
     folder : Path, optional
@@ -230,10 +216,8 @@ def compile_book(
         default the project.
     builder : {"html", "linkcheck"}
         Pages, or a report on the addresses outside the book.
-    tables : Path, optional
-        Folder of the tables that the notebooks judged; by default the stored ones.
-    jobs : int
-        Figures drawn at a time.
+    tables, jobs
+        As of :func:`companion.book.stage.stage`.
     """
     folder = folder or project
     source = folder / "_build" / "source"
@@ -288,16 +272,6 @@ def _python_path() -> str:
 def _console() -> Console:
     """Return a console that prints texts as they are."""
     return Console(markup=False, highlight=False, soft_wrap=True)
-
-
-@contextmanager
-def _served(cluster: str, console: Console) -> Iterator[None]:
-    """Let the notebooks' processes use the cluster, if one is named."""
-    try:
-        with serve_children(cluster):
-            yield
-    except ClusterError as error:
-        _give_up(console, str(error))
 
 
 def _chosen(
@@ -397,12 +371,7 @@ def _report_failures(console: Console, outcomes: Sequence[Outcome]) -> bool:
     return bool(failed)
 
 
-def _give_up(console: Console, message: str) -> None:
-    console.print(message, style="red")
-    raise typer.Exit(2)
-
-
 def _closing(console: Console, message: str, failed: bool) -> None:
     if message:
         console.print(message)
-    raise typer.Exit(1 if failed else 0)
+    raise typer.Exit(FAILED if failed else 0)
