@@ -16,7 +16,7 @@ from companion.book.execute import notebooks_of
 from companion.study import registry
 from companion.study.recorded import Recorded
 from companion.study.results import RESULT_MIME
-from companion.study.stored import exhibit_cells
+from companion.study.stored import exhibit_cells, group_by_target
 from companion.study.verdicts import Verdict, overall
 
 __all__ = ["Gallery", "Shown", "gallery"]
@@ -72,11 +72,7 @@ class Gallery:
 
     @functools.cached_property
     def _judged(self) -> dict[str, list[tuple[Shown, Verdict]]]:
-        judged: dict[str, list[tuple[Shown, Verdict]]] = {}
-        for shown in self.shown.values():
-            for verdict in shown.verdicts:
-                judged.setdefault(verdict.target, []).append((shown, verdict))
-        return judged
+        return group_by_target((shown, shown.verdicts) for shown in self.shown.values())
 
     def status(self, target: str) -> str:
         """Return the status that counts for a target, *pending* if nothing judges it.

@@ -400,11 +400,9 @@ def verdicts(
             collected, problems = _computed(session, required)
         else:
             held = stored.read(registry.project_root())
-            collected = {r.notebook: [] for r in held.results.values()}
-            for r in held.results.values():
-                collected[r.notebook] += r.verdicts
+            collected = [(r.notebook, r.verdicts) for r in held.results.values()]
             problems = [*held.problems, *stored.find_inconsistencies(held.results)]
-        judged = stored.verdicts_by_target(collected.items())
+        judged = stored.verdicts_by_target(collected)
         rows = [t for t in judged.values() if t.paper_key in papers]
     pending = [t.id for t in rows if t.status == "pending" and t.paper_key in required]
     if pending:
@@ -481,8 +479,10 @@ def _show_problems(problems: Iterable[str], none: str) -> None:
     show("\n".join(["does not hold:", *(f"  {p}" for p in problems)]) if problems else none)
 
 
-def _computed(session: Study, papers: Iterable[str]) -> tuple[dict[str, list[Verdict]], list[str]]:
-    """Compute the exhibits of papers; return verdicts by exhibit, and failures as sentences."""
+def _computed(
+    session: Study, papers: Iterable[str]
+) -> tuple[list[tuple[str, list[Verdict]]], list[str]]:
+    """Compute the exhibits of papers; return their verdicts, and failures as sentences."""
     from companion.study import VerdictError, all_exhibits
     from companion.study.stored import targets
     from companion.study.sweep import SweepError
@@ -490,21 +490,18 @@ def _computed(session: Study, papers: Iterable[str]) -> tuple[dict[str, list[Ver
     # a paper's claim may be settled by another paper's exhibit
     wanted = {t.id for t in targets().values() if t.paper_key in papers}
     exhibits = [e.id for e in all_exhibits().values() if e.targets & wanted]
-    collected: dict[str, list[Verdict]] = {}
+    collected: list[tuple[str, list[Verdict]]] = []
     problems: list[str] = []
     begin = time.perf_counter()
     for number, exhibit in enumerate(exhibits, 1):
-        start = time.perf_counter()
-        outcome = "failed"
+        start, outcome = time.perf_counter(), "failed"
         try:
             result = session.run(exhibit)
-        except (VerdictError, SweepError) as error:
-            problems.append(f"{exhibit}: {error}")
-        except Exception as error:
-            problems.append(f"{exhibit}: {type(error).__name__}: {error}")
-        else:
-            collected[exhibit] = list(result.verdicts)
+            collected.append((exhibit, list(result.verdicts)))
             outcome = result.status
+        except Exception as error:
+            known = isinstance(error, VerdictError | SweepError)
+            problems.append(f"{exhibit}: {'' if known else type(error).__name__ + ': '}{error}")
         now = time.perf_counter()
         note(
             f"[{number}/{len(exhibits)}] {exhibit}: {outcome} "

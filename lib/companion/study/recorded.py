@@ -20,6 +20,7 @@ from companion.study.stored import (
     Target,
     find_unexplained,
     find_unknown_verdicts,
+    group_by_target,
     verdicts_by_target,
 )
 from companion.study.tables import MissingTable
@@ -113,11 +114,7 @@ class Recorded:
 
     @functools.cached_property
     def _judged(self) -> dict[str, list[tuple[str, Verdict]]]:
-        judged: dict[str, list[tuple[str, Verdict]]] = {}
-        for exhibit in self.records:
-            for verdict in self.judgings[exhibit].verdicts:
-                judged.setdefault(verdict.target, []).append((exhibit, verdict))
-        return judged
+        return group_by_target((e, self.judgings[e].verdicts) for e in self.records)
 
     def status(self, target: str) -> str:
         """Return the worst recorded verdict on a target; empty if no record judges it."""
@@ -187,14 +184,11 @@ def pair_verdicts(recorded: Recorded, results: Mapping[str, StoredResult]) -> li
         The notebooks' results, by exhibit.
     """
     quick = verdicts_by_target((r.notebook, r.verdicts) for r in results.values())
-    judged: dict[str, list[tuple[str, Verdict]]] = {target: [] for target in quick}
-    for exhibit, result in results.items():
-        for verdict in result.verdicts:
-            judged[verdict.target].append((exhibit, verdict))
+    judged = group_by_target((exhibit, r.verdicts) for exhibit, r in results.items())
     return [
         Beside(
             row,
-            recorded.counting(target, judged[target]),
+            recorded.counting(target, judged.get(target, ())),
             recorded.status(target),
             tuple(recorded.verdicts_for(target)),
         )

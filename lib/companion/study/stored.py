@@ -25,6 +25,7 @@ _EXPLAINED = {*ACCUSING, *UNJUDGED}
 _NEVER_STORED = {"pending", "failed"}
 
 Notebook = TypeVar("Notebook", bound=dict[str, Any])
+Place = TypeVar("Place")
 
 
 class StoredError(ValueError):
@@ -273,6 +274,17 @@ def targets() -> dict[str, Target]:
     return rows
 
 
+def group_by_target(
+    results: Iterable[tuple[Place, Iterable[Verdict]]],
+) -> dict[str, list[tuple[Place, Verdict]]]:
+    """Return all verdicts by target, each with the place where it was computed."""
+    judged: dict[str, list[tuple[Place, Verdict]]] = {}
+    for place, verdicts in results:
+        for verdict in verdicts:
+            judged.setdefault(verdict.target, []).append((place, verdict))
+    return judged
+
+
 def verdicts_by_target(results: Iterable[tuple[str, Iterable[Verdict]]]) -> dict[str, Target]:
     """Group verdicts by target.
 
@@ -292,23 +304,17 @@ def verdicts_by_target(results: Iterable[tuple[str, Iterable[Verdict]]]) -> dict
     StoredError
         If the registry does not list the target of a verdict.
     """
-    rows = targets()
-    verdicts: dict[str, list[Verdict]] = {}
-    places: dict[str, dict[str, None]] = {}
-    for place, judged in results:
-        for verdict in judged:
-            if verdict.target not in rows:
-                raise StoredError(f"{place}: a verdict on {verdict.target!r}, which no CSV lists")
-            verdicts.setdefault(verdict.target, []).append(verdict)
-            places.setdefault(verdict.target, {})[place] = None
+    rows, judged = targets(), group_by_target(results)
+    for target in judged.keys() - rows.keys():
+        raise StoredError(f"{judged[target][0][0]}: a verdict on {target!r}, which no CSV lists")
     return {
-        key: replace(
+        target: replace(
             row,
-            status=overall(verdicts.get(key, ())),
-            verdicts=tuple(verdicts.get(key, ())),
-            notebooks=tuple(places.get(key, ())),
+            status=overall(verdict for _, verdict in judged.get(target, ())),
+            verdicts=tuple(verdict for _, verdict in judged.get(target, ())),
+            notebooks=tuple(dict.fromkeys(place for place, _ in judged.get(target, ()))),
         )
-        for key, row in rows.items()
+        for target, row in rows.items()
     }
 
 
