@@ -37,7 +37,8 @@ from companion.study.exhibits import judge_tables
 warnings.simplefilter("ignore")
 for exhibit in sys.argv[1:]:
     file = find_exhibit(exhibit).file
-    failed = sorted({v.target for v in judge_tables(file, file.measure(Study())) if v.status == "failed"})
+    verdicts = judge_tables(file, file.measure(Study()))
+    failed = sorted({v.target for v in verdicts if v.status == "failed"})
     if failed:
         print("CAUGHT", exhibit, *failed)
         break
