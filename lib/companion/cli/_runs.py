@@ -141,13 +141,7 @@ def _check_writable(folder: Path) -> None:
 
 
 def fit_to_memory(every: Sequence[Plan], gigabytes: float | None) -> list[Plan]:
-    """Return the plans with no more processes than fit into memory.
-
-    Parameters
-    ----------
-    every : sequence of Plan
-    gigabytes : float, optional
-        Memory that the run may take; by default the free memory.
+    """Return the plans with no more processes than fit into memory, by default what is free.
 
     Raises
     ------
@@ -185,17 +179,8 @@ def execute_plans(
 ) -> None:
     """Compute every plan that is not up to date and print the outcomes of all.
 
-    Parameters
-    ----------
-    every : sequence of Plan
-    draw : bool
-        Whether to draw figures.
-    again : bool
-        Whether to compute up-to-date exhibits too.
-    debug : bool
-        Whether to let exceptions through.
-    go_on : str
-        The command that resumes the run after an interrupt.
+    ``again`` computes up-to-date exhibits too, ``debug`` lets exceptions through, and ``go_on`` is the
+    command that resumes the run after an interrupt.
 
     Raises
     ------

@@ -89,10 +89,8 @@ def _received(future: futures.Future[Outcome], call: Call) -> Outcome:
 
 @contextlib.contextmanager
 def _interrupts_held() -> Iterator[None]:
-    """Block interrupts in this block, and for good in processes that start in it.
-
-    An interrupt at the terminal reaches every process, even before it can set a handler.
-    """
+    """Block interrupts in this block, and for good in processes that start in it."""
+    # one at the terminal reaches every process, even before it can set a handler
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield
         return

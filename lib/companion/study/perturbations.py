@@ -368,12 +368,10 @@ def perturb_columns(world: World, detection: Detection, factor: float = 1.0) -> 
 
 
 def _last(changed: Callable[[int], frozenset[str]], target: str, start: int) -> int | None:
-    """Return the last step that changes a target, of the smallest effect; None if not even a start.
-
-    By decades and then by halves of one, so that targets have most of the steps tried in common.
-    """
+    """Return the last step, of the smallest effect, that changes a target; None if none does."""
     if start >= _A_DECADE * _DECADES or target not in changed(start):
         return None
+    # by decades, then by halves of one: targets have most of the steps tried in common
     high, low = start, (start // _A_DECADE + 1) * _A_DECADE
     while low <= _A_DECADE * _DECADES and target in changed(low):
         high, low = low, low + _A_DECADE

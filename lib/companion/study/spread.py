@@ -36,11 +36,7 @@ Spread = Mapping[str, Mapping[str, Mapping[str, tuple[float, float]]]]
 def compute_spread(stored: Tables, others: Mapping[str, Tables]) -> Spread:
     """Return how far the tables of the same run with other kernels are from the stored ones.
 
-    Parameters
-    ----------
-    stored : Tables
-    others : mapping of str to Tables
-        By the name of the set of kernels.
+    ``others`` holds tables by the name of the set of kernels.
 
     Raises
     ------

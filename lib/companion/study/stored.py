@@ -286,18 +286,10 @@ def group_by_target(
 
 
 def verdicts_by_target(results: Iterable[tuple[str, Iterable[Verdict]]]) -> dict[str, Target]:
-    """Group verdicts by target.
+    """Return every target of the registry, in its order, with its verdicts.
 
-    Parameters
-    ----------
-    results : iterable of (str, iterable of Verdict)
-        Where verdicts were computed (a notebook's path, or an exhibit's id), and the verdicts. For
-        stored ones: ``((r.notebook, r.verdicts) for r in stored_results(root).values())``.
-
-    Returns
-    -------
-    dict of str to Target
-        Every target of the registry, in its order; *pending* where nothing judges it.
+    *pending* where nothing judges it. ``results`` are verdicts with where they were computed: a
+    notebook's path, or an exhibit's id.
 
     Raises
     ------
