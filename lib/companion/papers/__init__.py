@@ -2,15 +2,17 @@
 
 ``COMPANION_PAPERS`` names further folders of papers, separated as in ``PATH``; they come first.
 
-A family's file has a mapping ``EXHIBITS``: the name of each exhibit, and what it has of its own in
-the place of what the file has for all. Each is imported as if it had a file of that name::
+A family's file names its exhibits in ``EXHIBITS``; each is imported as if it had its own file::
 
-    EXHIBITS = {"lemC4": {}, "lemC5": {"SETTLES": ("E-E-23",)}}
+    EXHIBITS = ("lemC4", "lemC5")
+    SETTLES_LEMC5 = ("E-E-23",)
 
-    from companion.papers.liu2024 import lemC5
+    from companion.papers.liu2024 import lemC5  # whose SETTLES is that
 
-``measure`` and ``judge`` tell from ``study.exhibit`` and ``tables.exhibit`` which is asked for;
-``measure`` becomes a :func:`~companion.exhibit.measurement` here.
+What ends in an exhibit's name, in capitals or small letters, is its own: ``measure_lemc5``,
+``ALTERED_LEMC5``. What does not is there for all: a common ``measure`` and ``judge`` tell from
+``study.exhibit`` and ``tables.exhibit`` which is asked for. What measures is made a
+:func:`~companion.exhibit.measurement` here.
 """
 
 import functools
@@ -49,7 +51,9 @@ class _Families(MetaPathFinder, Loader):
         package, _, exhibit = module.__name__.rpartition(".")
         family = importlib.import_module(f"{package}.{Path(str(module.__file__)).stem}")
         shared = {name: value for name, value in vars(family).items() if name[:2] != "__"}
-        vars(module).update(shared | family.EXHIBITS[exhibit], FAMILY=family.__name__)
+        endings = (f"_{exhibit.lower()}", f"_{exhibit.upper()}")
+        own = {name[: -len(endings[0])]: shared[name] for name in shared if name.endswith(endings)}
+        vars(module).update(shared | own, FAMILY=family.__name__)
         vars(module)["measure"] = measurement(module.measure, module.__name__)
 
 
@@ -57,7 +61,7 @@ class _Families(MetaPathFinder, Loader):
 def _read_families(folder: str) -> list[tuple[Path, str]]:
     """Return the families' files of a paper's folder, with their text."""
     texts = [(file, file.read_text(encoding="utf-8")) for file in sorted(Path(folder).glob("*.py"))]
-    return [(file, text) for file, text in texts if "\nEXHIBITS = {" in text]
+    return [(file, text) for file, text in texts if "\nEXHIBITS = (" in text]
 
 
 sys.meta_path.append(_Families())
