@@ -14,22 +14,6 @@ from companion.papers.liu2024.gradient_floors import (
     slope,
 )
 
-__all__ = [
-    "EXPONENT",
-    "NOT_PRINTED",
-    "ORDER",
-    "SWEPT",
-    "around",
-    "base_of",
-    "exponents",
-    "floors_over",
-    "order_holds",
-    "of_sweeps",
-    "order_text",
-    "orders",
-    "problems",
-]
-
 #: tolerance of fitted exponents, because networks are finite
 EXPONENT = 0.1
 

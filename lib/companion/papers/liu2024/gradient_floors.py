@@ -23,23 +23,6 @@ from reconrisk.two_layer import (
     release_output_gradient,
 )
 
-__all__ = [
-    "ROUNDING",
-    "Floor",
-    "Problem",
-    "draw_network",
-    "floor_of",
-    "geometric_mean",
-    "one_thread",
-    "problem",
-    "round_digits",
-    "slope",
-    "span",
-    "two_batches",
-    "unit_rows",
-    "weights_of",
-]
-
 #: relative slack for identities between sums of many thousand products
 ROUNDING = 1e-9
 
