@@ -127,17 +127,15 @@ def judge_lem2(tables: Tables) -> Iterator[Verdict]:
     extremes = {"one column": 1, "equal rows": 1, "identity": n, "disjoint rows": n}
     off = max(float((table[name] - value).abs().max()) for name, value in extremes.items())
     between = (table["least of random"] > 1) & (table["largest of random"] < n)
-    yield from shared_by(
-        check(
-            "biswas2024/lem2",
-            off < 1e-9 and between.all(),
-            "a channel whose rows are all equal has capacity 1, one whose rows share no output "
-            "has its number of inputs, and every other lies strictly between",
-            ours=f"n = {', '.join(map(str, n))}, {tables.parameters.channels} random channels each",
-            tolerance="1e-9",
-        ),
-        "D-012",
+    settled = check(
+        "biswas2024/lem2",
+        off < 1e-9 and between.all(),
+        "a channel whose rows are all equal has capacity 1, one whose rows share no output "
+        "has its number of inputs, and every other lies strictly between",
+        ours=f"n = {', '.join(map(str, n))}, {tables.parameters.channels} random channels each",
+        tolerance="1e-9",
     )
+    yield from shared_by(settled, "D-012")
 
 
 _CELLS = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0)
@@ -196,22 +194,20 @@ def rounded_outputs(noise_std: float, cell: float) -> float:
 def judge_lem3(tables: Tables) -> Iterator[Verdict]:
     pairs, values = tables["pairs"], tables["rounded outputs"]["log capacity"]
     limit = float(bounds.bayes_capacity_gaussian(1, tables.parameters.noise_std, 1.0))
-    yield from shared_by(
-        check(
-            "biswas2024/lem3",
-            (pairs["both"] < pairs[["first", "second"]].min(axis=1) + ROUNDING).all()
-            and (values.diff().dropna() < 0).all()
-            and values.max() < limit < values.iloc[0] + 1e-2
-            and tables["fewer inputs"]["fall"].min() > -ROUNDING,
-            "neither post-processing nor fewer inputs raise the capacity; two channels in a row "
-            "have at most the smaller of their capacities",
-            ours=f"{len(pairs)} random pairs, the capacity falls by "
-            f"{(pairs['first'] - pairs['both']).median():.2f} nats in the median; outputs rounded "
-            f"to a cell: {values.iloc[0]:.4f} falling to {values.iloc[-1]:.4f} from {limit:.4f}",
-            tolerance=f"{ROUNDING:g}",
-        ),
-        "D-013",
+    settled = check(
+        "biswas2024/lem3",
+        (pairs["both"] < pairs[["first", "second"]].min(axis=1) + ROUNDING).all()
+        and (values.diff().dropna() < 0).all()
+        and values.max() < limit < values.iloc[0] + 1e-2
+        and tables["fewer inputs"]["fall"].min() > -ROUNDING,
+        "neither post-processing nor fewer inputs raise the capacity; two channels in a row "
+        "have at most the smaller of their capacities",
+        ours=f"{len(pairs)} random pairs, the capacity falls by "
+        f"{(pairs['first'] - pairs['both']).median():.2f} nats in the median; outputs rounded "
+        f"to a cell: {values.iloc[0]:.4f} falling to {values.iloc[-1]:.4f} from {limit:.4f}",
+        tolerance=f"{ROUNDING:g}",
     )
+    yield from shared_by(settled, "D-013")
 
 
 PARAMETERS_COR1 = {"channels": CHANNELS, "noise_std": NOISE}

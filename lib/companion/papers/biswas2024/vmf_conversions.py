@@ -28,10 +28,7 @@ PARAMETERS_THM2 = {
     ),
 }
 ALTERED_THM2 = {
-    "compositions": {
-        "delta of the bound": "the theorem's deltas",
-        "exact": "exact deltas",
-    }
+    "compositions": {"delta of the bound": "the theorem's deltas", "exact": "exact deltas"}
 }
 SCENARIOS_THM2 = (
     scenario(

@@ -91,23 +91,21 @@ def _slope_error(order: float) -> float:
 def judge_thm1(tables: Tables) -> Iterator[Verdict]:
     table = tables["monotonicity"]
     above = table[table["order"] > 1]
-    yield from shared_by(
-        check(
-            "biswas2024/thm1",
-            (table["least rise with kappa"] > 0).all()
-            and (table["largest rise with p"] < 0).all()
-            and (table["fall to the next p"] > 0).all()
-            and (above["slope error"] < 1e-6).all(),
-            "the divergence increases with the concentration and decreases with the dimension, "
-            "also at orders of one and below, which the proof leaves out",
-            ours=f"{table['values'].sum():,} values, orders {table['order'].min():g} to "
-            f"{table['order'].max():g}, kappa from 0.001 to 1,000, p from 2 to ten million; from p "
-            f"= {DIMENSION:,} to the next it falls by {above['fall to the next p'].min():.1e} of "
-            "itself or more; the slope in the concentration, by differences, is the proof's ratio "
-            "of Bessel functions",
-        ),
-        "D-003",
+    settled = check(
+        "biswas2024/thm1",
+        (table["least rise with kappa"] > 0).all()
+        and (table["largest rise with p"] < 0).all()
+        and (table["fall to the next p"] > 0).all()
+        and (above["slope error"] < 1e-6).all(),
+        "the divergence increases with the concentration and decreases with the dimension, "
+        "also at orders of one and below, which the proof leaves out",
+        ours=f"{table['values'].sum():,} values, orders {table['order'].min():g} to "
+        f"{table['order'].max():g}, kappa from 0.001 to 1,000, p from 2 to ten million; from p "
+        f"= {DIMENSION:,} to the next it falls by {above['fall to the next p'].min():.1e} of "
+        "itself or more; the slope in the concentration, by differences, is the proof's ratio "
+        "of Bessel functions",
     )
+    yield from shared_by(settled, "D-003")
 
 
 CAPTION_THM1 = (
@@ -149,10 +147,7 @@ ALTERED_PROP2 = {
         "quadrature": "divergences of two blocks by quadrature",
         "sum": "sums of two blocks",
     },
-    "blocks": {
-        "sampled": "sampled divergences of three blocks",
-        "sum": "sums of three blocks",
-    },
+    "blocks": {"sampled": "sampled divergences of three blocks", "sum": "sums of three blocks"},
 }
 #: how near samples of three blocks must come to the sum, relative: the least of the blocks has
 #: 9% of it or more
@@ -292,16 +287,14 @@ def judge_prop3(tables: Tables) -> Iterator[Verdict]:
     smallest = table.loc[table["equal cosine"].idxmin()]
     less = 1 - smallest["equal cosine"]
     layers = table.loc[table["cut"] == _LAYERS, "equal kappa"]
-    yield from shared_by(
-        check(
-            "biswas2024/prop3",
-            least,
-            "with one concentration for every block, a single vector has the least divergence",
-            ours=f"{len(table)} cases; the divergence of the three layers is {layers.min():.0f} to "
-            f"{layers.max():.0f} times as large",
-        ),
-        "D-005",
+    settled = check(
+        "biswas2024/prop3",
+        least,
+        "with one concentration for every block, a single vector has the least divergence",
+        ours=f"{len(table)} cases; the divergence of the three layers is {layers.min():.0f} to "
+        f"{layers.max():.0f} times as large",
     )
+    yield from shared_by(settled, "D-005")
     yield check(
         "biswas2024/prop3",
         0 < less < 2e-3

@@ -265,11 +265,7 @@ def measure_leme3(study: Context) -> Tables:
     columns = ["pruned", "outer pruned", "kept of the squared norm", "exact", "trace"]
     medians = runs.groupby(["activation", "labels", "point"])[columns].median().reset_index()
     return Tables(
-        {
-            "bounds": medians,
-            "runs": runs,
-            "by differences": pd.concat(checks, ignore_index=True),
-        },
+        {"bounds": medians, "runs": runs, "by differences": pd.concat(checks, ignore_index=True)},
         ran=f"{p.draws} networks of each kind, d = {p.dimension}, B = {p.batch_size}, "
         f"m = {p.width:,}.",
     )

@@ -218,9 +218,7 @@ PARAMETERS_THMB1 = {
         low=0.0,
     ),
 }
-ALTERED_THMB1 = {
-    "exponents": {("value", "low", "high"): by("exponent of", "exponents", FACTORS)},
-}
+ALTERED_THMB1 = {"exponents": {("value", "low", "high"): by("exponent of", "exponents", FACTORS)}}
 #: inner products of the records
 OVERLAPS = (0.0, 0.5, 0.75, 0.9)
 #: of the exponents of small perturbations, whose error is linear

@@ -40,10 +40,7 @@ ALTERED_PROP2 = {
         "variance": at("reconstruction != 'X_hat'", "variances of rivals"),
         "bias over noise": "mean errors of rivals over the noise",
     },
-    "guo": {
-        "Guo et al. bound": "bounds of Guo et al.",
-        "MSE of the attack": "MSEs of the attack",
-    },
+    "guo": {"Guo et al. bound": "bounds of Guo et al.", "MSE of the attack": "MSEs of the attack"},
 }
 #: how near a mean MSE must come to its expectation, relative
 MARGIN_PROP2 = 0.03
@@ -262,7 +259,7 @@ ALTERED_THM1 = {
         CHANGE: "differences from the MSEs of X_hat",
     },
     "means": {
-        "PSNR": at("reconstruction == 'shrunken'", "mean PSNRs of shrunken reconstructions [dB]"),
+        "PSNR": at("reconstruction == 'shrunken'", "mean PSNRs of shrunken reconstructions [dB]")
     },
 }
 #: how near MSEs must come to their closed forms, relative

@@ -22,7 +22,7 @@ PARAMETERS_THM2 = {
 }
 SETTLES_THM2 = ("A-018", "A-019")
 ALTERED_THM2 = {
-    "law": {"distance": "distances from the chi-squared law", "measured": "probabilities"},
+    "law": {"distance": "distances from the chi-squared law", "measured": "probabilities"}
 }
 #: how near distribution functions must come to theirs
 MARGIN_THM2 = 0.03

@@ -32,10 +32,7 @@ ALTERED_PROP6 = {
     },
     "little noise": {"one less bound": "distances of the bound from one at little noise"},
     "decay": {"bound": at("N == N.max()", "bounds at the largest N")},
-    "digits": {
-        AFFINE: "NCCs after an affine map",
-        RAISED: "NCCs of clipped reconstructions",
-    },
+    "digits": {AFFINE: "NCCs after an affine map", RAISED: "NCCs of clipped reconstructions"},
 }
 #: how near sample NCCs must come to those of the population: the smallest here is 0.01
 MARGIN_PROP6 = 0.01

@@ -27,7 +27,7 @@ ALTERED_PROP1 = {
     "variance": {
         "variance": "variances",
         "theory": at("`rows M` == 300", "variances in closed form at 300 rows"),
-    },
+    }
 }
 #: how near measured variances must come to theirs, relative
 MARGIN_PROP1 = 0.06

@@ -259,11 +259,7 @@ def _judge_any(tables: Tables, valid: bool | None) -> Iterator[Verdict]:
 PARAMETERS_PROP4 = {**RECORDS, "noise_multiplier": SIGMA}
 SETTLES_PROP4 = ("A-022",)
 ALTERED_PROP4 = {
-    "bound": {
-        "largest exact": "exact tails",
-        "mean measured": "measured shares",
-        "bound": "bounds",
-    },
+    "bound": {"largest exact": "exact tails", "mean measured": "measured shares", "bound": "bounds"}
 }
 
 
@@ -316,7 +312,7 @@ ALTERED_PROP5 = {
         SHARE: (
             at("reconstruction == 'scaled direction'", "successes of scaled directions"),
             at("reconstruction == 'X_hat'", "successes of X_hat"),
-        ),
+        )
     },
     "eta": {"eta (dB)": "thresholds [dB]"},
 }

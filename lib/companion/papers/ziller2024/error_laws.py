@@ -22,7 +22,7 @@ ALTERED_PROP5 = {
     "distances": {
         "from non-central": "distances from the non-central law",
         "from central": at("`norm over C` > 1", "distances from the central law with clipping"),
-    },
+    }
 }
 
 
@@ -56,10 +56,7 @@ def judge_prop5(tables: Tables) -> Iterator[Verdict]:
     central = within(table["from central"][clipped], 0, error[clipped], margin)
     law = check(
         "ziller2024/prop5",
-        every(
-            within(table["from non-central"], 0, error, margin),
-            negate(central),
-        ),
+        every(within(table["from non-central"], 0, error, margin), negate(central)),
         "given X, the MSE is C^2 sigma^2 / N times a non-central chi-square variable",
         ours=f"distribution functions at most {table['from non-central'].max():.3f} apart at "
         f"{len(table)} settings; from the central law up to {table['from central'].max():.2f} "
@@ -79,7 +76,7 @@ ALTERED_PROP6 = {
     "tails": {
         "measured": "measured probabilities",
         "exact": at("`norm over C` > 1", "exact probabilities of clipped records"),
-    },
+    }
 }
 
 
@@ -153,7 +150,7 @@ ALTERED_PROP7 = {
         FREE: "measured probabilities without clipping",
         CLIPPED: "measured probabilities with clipping",
         "exact": "exact probabilities with clipping",
-    },
+    }
 }
 
 
@@ -185,10 +182,7 @@ def measure_prop7(study: Context) -> Tables:
         }
     )
     return Tables(
-        {
-            "cdf": cdf,
-            "closed form": cdf[["eta (dB)", "eq. (13)", "P(PSNR >= eta)"]],
-        },
+        {"cdf": cdf, "closed form": cdf[["eta (dB)", "eq. (13)", "P(PSNR >= eta)"]]},
         exact=["closed form"],
         ran=f"{p.samples} DP-SGD steps at N = {p.dimension}, C = sigma = range = 1, with ||X|| = "
         "C/2 and 6 C.",

@@ -83,7 +83,7 @@ ALTERED_PROP2 = {
     "psnr": {
         "mean": "mean PSNRs [dB]",
         "exact": at("N == 1", "expected PSNRs in closed form at N = 1"),
-    },
+    }
 }
 
 
