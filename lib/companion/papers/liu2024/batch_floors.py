@@ -40,20 +40,10 @@ PARAMETERS_PROP3_2 = {
     **around((24, 64), (4, 8), (8000, 64000)),
     **SWEPT,
     "outer_rate": Parameter(
-        "float",
-        0.2,
-        0.2,
-        "of order 1/m^2 or 1 (garbled)",
-        "learning rate of the output weights times m B, at the largest m",
-        low=0.0,
+        "float", 0.2, 0.2, "of order 1/m^2 or 1 (garbled)", "output weights' rate times m B", 0.0
     ),
     "inner_rate": Parameter(
-        "float",
-        1.0,
-        1.0,
-        "of order 1 to m (garbled)",
-        "learning rate of the inner weights",
-        low=0.0,
+        "float", 1.0, 1.0, "of order 1 to m (garbled)", "inner weights' learning rate", 0.0
     ),
 }
 ALTERED_PROP3_2 = {

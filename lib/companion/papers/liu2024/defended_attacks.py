@@ -37,6 +37,25 @@ from reconrisk.special import normal_mean
 EXHIBITS = ("prop3_1", "prop3_3", "propC1", "propC2", "propC11", "propC12", "propC13")
 PARAMETERS = attack_sweeps.PARAMETERS
 
+#: of Propositions C.1, C.2 and C.11, the defences that are compared with none
+COMPARED = {"propC1": ("local", "moving"), "propC2": ("batches",), "propC11": ("clip",)}
+
+
+def measure(study: Context) -> Tables:
+    """Measure defences beside none, on the same networks."""
+    name = study.exhibit.partition("/")[2]
+    attacks = of_few(attack_sweep(study, "width"))
+    tables = {
+        "errors": means_over(attacks, "width"),
+        "pairs": against_none(attacks, *COMPARED[name]),
+    }
+    if name != "propC11":
+        tables["exponents"] = listed(attack_laws(study, f"{COMPARED[name][0]} m"))
+    if name == "propC1":
+        tables["two neurons"] = _two_neurons()
+    return Tables(tables, ran=attack_sweeps.what_ran(study))
+
+
 SETTLES_PROP3_1 = ("E-005",)
 ALTERED_PROP3_1 = {
     "upper exponents": EXPONENTS,
@@ -126,20 +145,6 @@ ALTERED_PROPC1 = {
 MOVES, AS_BEFORE = 0.2, 0.05
 
 
-def measure_propc1(study: Context) -> Tables:
-    """Proposition C.1: two steps on one batch, at the stated rates and at rates that move it."""
-    attacks = of_few(attack_sweep(study, "width"))
-    return Tables(
-        {
-            "errors": means_over(attacks, "width"),
-            "pairs": against_none(attacks, "local", "moving"),
-            "exponents": listed(attack_laws(study, "local m")),
-            "two neurons": _two_neurons(),
-        },
-        ran=attack_sweeps.what_ran(study),
-    )
-
-
 def _two_neurons() -> pd.DataFrame:
     """Norms of sums of H_2(w_j) of two neurons whose moments cancel without signs."""
     w = math.sqrt(2.0) * np.eye(2)
@@ -183,19 +188,6 @@ def judge_propc1(tables: Tables) -> Iterator[Verdict]:
 ALTERED_PROPC2 = {"exponents": EXPONENTS, "pairs": {"error": "errors of steps on two batches"}}
 
 
-def measure_propc2(study: Context) -> Tables:
-    """Proposition C.2: two steps on two parts of a batch, against one step on all of it."""
-    attacks = of_few(attack_sweep(study, "width"))
-    return Tables(
-        {
-            "errors": means_over(attacks, "width"),
-            "pairs": against_none(attacks, "batches"),
-            "exponents": listed(attack_laws(study, "batches m")),
-        },
-        ran=attack_sweeps.what_ran(study),
-    )
-
-
 def judge_propc2(tables: Tables) -> Iterator[Verdict]:
     laws = laws_of(tables["exponents"])
     change = largest_change(tables["pairs"], "batches")
@@ -210,15 +202,6 @@ def judge_propc2(tables: Tables) -> Iterator[Verdict]:
 
 
 ALTERED_PROPC11 = {"pairs": {"error": "errors under clipping", "norm": "norms over the threshold"}}
-
-
-def measure_propc11(study: Context) -> Tables:
-    """Proposition C.11: clipping alone; the gradient's scale does not change the reconstruction."""
-    attacks = of_few(attack_sweep(study, "width"))
-    return Tables(
-        {"errors": means_over(attacks, "width"), "pairs": against_none(attacks, "clip")},
-        ran=attack_sweeps.what_ran(study),
-    )
 
 
 def judge_propc11(tables: Tables) -> Iterator[Verdict]:

@@ -202,12 +202,7 @@ _SHARES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98)
 PARAMETERS_LEME3 = {
     **{k: v for k, v in around((8, 16), (2, 4), (4000, 8000)).items() if k != "activation"},
     "outer_shares": Parameter(
-        "floats",
-        _SHARES,
-        _SHARES,
-        "not printed: our own",
-        "shares of the output weights' entries pruned beyond d/(d + 1)",
-        low=0.0,
+        "floats", _SHARES, _SHARES, "not printed", "output entries pruned beyond d/(d + 1)", 0.0
     ),
 }
 SETTLES_LEME3 = ("E-013",)

@@ -40,12 +40,7 @@ PARAMETERS = {
         "ints", (4000, 16000, 64000), (8000, 32000, 128000), NOT_PRINTED, "m, neurons", low=100
     ),
     "epsilons": Parameter(
-        "floats",
-        _EPSILONS,
-        _EPSILONS,
-        "any",
-        "epsilons at which noise is compared, smallest first",
-        low=1e-3,
+        "floats", _EPSILONS, _EPSILONS, "any", "epsilons of the noise, smallest first", 1e-3
     ),
     "delta": Parameter("float", 1e-5, 1e-5, "any", "delta", low=1e-100),
 }

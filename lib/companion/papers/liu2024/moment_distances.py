@@ -33,12 +33,7 @@ PARAMETERS = {
     "activation": Parameter("str", "relu_shifted", "relu_shifted", "any", "of the networks"),
     "networks": Parameter("int", 12, 20, _OURS, "independent networks at each point", low=2),
     "widths": Parameter(
-        "ints",
-        (1024, 4096, 16384, 65536),
-        (4096, 16384, 65536, 262144),
-        _OURS,
-        "neurons m",
-        low=1024,
+        "ints", (1024, 4096, 16384, 65536), (4096, 16384, 65536, 262144), _OURS, "neurons m", 1024
     ),
     "dimensions": Parameter(
         "ints", (8, 16, 32, 64), (16, 32, 64, 128, 256), _OURS, "input dimensions d", low=8
