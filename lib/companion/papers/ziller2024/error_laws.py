@@ -1,6 +1,7 @@
 """Propositions 5 to 7: the laws of the MSE and the PSNR, with and without clipping."""
 
 import functools
+import itertools
 from collections.abc import Iterator
 
 import numpy as np
@@ -13,10 +14,23 @@ from reconrisk import DPSGD, bounds, metrics
 
 EXHIBITS = ("prop5", "prop6", "prop7")
 
-PARAMETERS_PROP5 = {
+#: of Propositions 5 and 6
+PARAMETERS = {
     "dimensions": projection.dimensions_parameter(1, 10, 100, 1000),
     "samples": projection.samples_parameter(10000, 100000),
 }
+SIGMA, CLIPPING = 0.5, 1.0
+
+
+def _mses(study: Context, *norms: float) -> Iterator[tuple[int, float, np.ndarray]]:
+    """Yield N, ||X||/C, and the MSEs of DP-SGD steps on a record of that length."""
+    run, samples = DPSGD(SIGMA, max_grad_norm=CLIPPING), study.parameters.samples
+    for dimension, norm in itertools.product(study.parameters.dimensions, norms):
+        record = projection.random_record(study.rng(dimension), dimension, norm * CLIPPING)
+        mses = projection.released(study, record, run, samples, metrics.mse, (norm,))
+        yield dimension, norm, mses
+
+
 SETTLES_PROP5 = ("B-024",)
 ALTERED_PROP5 = {
     "distances": {
@@ -28,25 +42,20 @@ ALTERED_PROP5 = {
 
 def measure_prop5(study: Context) -> Tables:
     """Proposition 5: the law of the MSE, with and without clipping."""
-    p = study.parameters
-    sigma, clipping = 0.5, 1.0
-    run = DPSGD(sigma, max_grad_norm=clipping)
     rows = []
-    for dimension in p.dimensions:
-        for norm in (0.5, 3.0):
-            record = projection.random_record(study.rng(dimension), dimension, norm * clipping)
-            errors = projection.released(study, record, run, p.samples, metrics.mse, (norm,))
-            law = {"dimension": dimension, "noise_multiplier": sigma}
-            exact = functools.partial(
-                bounds.mse_tail_clipped, **law, max_grad_norm=clipping, data_norm=norm
-            )
-            central = functools.partial(bounds.mse_tail, **law, data_norm=clipping)
-            measured, error = projection.distance(errors, exact)
-            rows.append((dimension, norm, measured, projection.distance(errors, central)[0], error))
+    for dimension, norm, mses in _mses(study, 0.5, 3.0):
+        law = {"dimension": dimension, "noise_multiplier": SIGMA}
+        exact = functools.partial(
+            bounds.mse_tail_clipped, **law, max_grad_norm=CLIPPING, data_norm=norm
+        )
+        central = functools.partial(bounds.mse_tail, **law, data_norm=CLIPPING)
+        measured, error = projection.distance(mses, exact)
+        rows.append((dimension, norm, measured, projection.distance(mses, central)[0], error))
     columns = ["N", "norm over C", "from non-central", "from central", "standard error"]
     return Tables(
         {"distances": pd.DataFrame(rows, columns=columns)},
-        ran=f"{p.samples} DP-SGD steps for each N, with ||X|| = C/2 and 3 C, at sigma = {sigma:g}.",
+        ran=f"{study.parameters.samples} DP-SGD steps for each N, with ||X|| = C/2 and 3 C, at "
+        f"sigma = {SIGMA:g}.",
     )
 
 
@@ -67,10 +76,6 @@ def judge_prop5(tables: Tables) -> Iterator[Verdict]:
 
 
 LEVELS = np.array([0.01, 0.1, 0.5, 0.9, 0.99])
-PARAMETERS_PROP6 = {
-    "dimensions": projection.dimensions_parameter(1, 10, 100, 1000),
-    "samples": projection.samples_parameter(10000, 100000),
-}
 SETTLES_PROP6 = ("B-025", "E-B-12")
 ALTERED_PROP6 = {
     "tails": {
@@ -82,31 +87,25 @@ ALTERED_PROP6 = {
 
 def measure_prop6(study: Context) -> Tables:
     """Proposition 6: the data-free bound on P(MSE <= eta)."""
-    p = study.parameters
-    sigma, clipping = 0.5, 1.0
-    run = DPSGD(sigma, max_grad_norm=clipping)
     frames = []
-    for dimension in p.dimensions:
-        eta = stats.gamma.ppf(LEVELS, dimension / 2) * 2 * (clipping * sigma) ** 2 / dimension
-        for norm in (0.5, 1.1, 3.0):
-            record = projection.random_record(study.rng(dimension), dimension, norm * clipping)
-            errors = projection.released(study, record, run, p.samples, metrics.mse, (norm,))
-            columns = {
-                "N": dimension,
-                "norm over C": norm,
-                "eta": eta,
-                "measured": np.mean(errors[:, None] <= eta, axis=0),
-                "standard error": 0.5 / np.sqrt(p.samples),  # of a share, at most
-                "exact": bounds.mse_tail_clipped(eta, dimension, sigma, clipping, norm),
-                "bound": bounds.mse_tail(eta, dimension, sigma, clipping),
-            }
-            frames.append(pd.DataFrame(columns))
+    for dimension, norm, mses in _mses(study, 0.5, 1.1, 3.0):
+        eta = stats.gamma.ppf(LEVELS, dimension / 2) * 2 * (CLIPPING * SIGMA) ** 2 / dimension
+        columns = {
+            "N": dimension,
+            "norm over C": norm,
+            "eta": eta,
+            "measured": np.mean(mses[:, None] <= eta, axis=0),
+            "standard error": 0.5 / np.sqrt(study.parameters.samples),  # of a share, at most
+            "exact": bounds.mse_tail_clipped(eta, dimension, SIGMA, CLIPPING, norm),
+            "bound": bounds.mse_tail(eta, dimension, SIGMA, CLIPPING),
+        }
+        frames.append(pd.DataFrame(columns))
     table = pd.concat(frames, ignore_index=True)
     return Tables(
         {"tails": table, "closed form": table.drop(columns=["measured", "standard error"])},
         exact=["closed form"],
-        ran=f"{p.samples} DP-SGD steps for each N, with ||X|| = 0.5, 1.1 and 3 C, at sigma = "
-        f"{sigma:g}.",
+        ran=f"{study.parameters.samples} DP-SGD steps for each N, with ||X|| = 0.5, 1.1 and 3 C, "
+        f"at sigma = {SIGMA:g}.",
     )
 
 
