@@ -3,6 +3,7 @@
 import functools
 import itertools
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -44,7 +45,7 @@ def measure_prop5(study: Context) -> Tables:
     """Proposition 5: the law of the MSE, with and without clipping."""
     rows = []
     for dimension, norm, mses in _mses(study, 0.5, 3.0):
-        law = {"dimension": dimension, "noise_multiplier": SIGMA}
+        law: dict[str, Any] = {"dimension": dimension, "noise_multiplier": SIGMA}
         exact = functools.partial(
             bounds.mse_tail_clipped, **law, max_grad_norm=CLIPPING, data_norm=norm
         )
