@@ -12,7 +12,6 @@ from scipy.special import ndtr
 from companion.exhibit import *
 from companion.papers.hayes2023 import finite_mechanisms as finite
 from companion.papers.hayes2023 import unprinted
-from companion.papers.hayes2023.unprinted import count
 from reconrisk import DPSGD, bounds
 
 EXHIBITS = ("lem8", "lem9", "lem11", "lem12")
@@ -36,7 +35,7 @@ def excess_of_mixture(a: float | np.ndarray, sigma: float, rate: float) -> np.nd
 
 #: error of a linear program
 PROGRAMMING = 1e-8
-PARAMETERS_LEM8 = {"pairs": count(40, 1000, "random pairs of distributions")}
+PARAMETERS_LEM8 = {"pairs": unprinted.count(40, 1000, "random pairs of distributions")}
 SETTLES_LEM8 = ("C-011", "E-C-05")
 ALTERED_LEM8 = {
     "pairs": {
@@ -101,7 +100,7 @@ def judge_lem8(tables: Tables) -> Iterator[Verdict]:
 
 
 #: slack for sums of a few probabilities
-ROUNDING_LEM9 = 1e-10
+ROUNDING = 1e-10
 STEPS = (1, 1, 100, 100, 1000, 100)
 PARAMETERS_LEM9 = {
     "pairs": unprinted.count(100, 1000, "random pairs of distributions"),
@@ -166,9 +165,7 @@ def judge_lem9(tables: Tables) -> Iterator[Verdict]:
     tests, events = pairs["tests, below a chord"].max(), pairs["events, below a chord"].max()
     yield check(
         "hayes2023/lem9",
-        (heights["least height above a chord"] > 0).all()
-        and tests < ROUNDING_LEM9
-        and events > 0.01,
+        (heights["least height above a chord"] > 0).all() and tests < ROUNDING and events > 0.01,
         "the blow-up is concave in kappa, for DP-SGD strictly; over events of a pair that is not "
         "testable it is not",
         ours=f"certified at {tables.parameters.points} values of kappa for {len(heights)} runs; "
@@ -331,8 +328,8 @@ def judge_lem11(tables: Tables) -> Iterator[Verdict]:
     )
 
 
-#: slack for sums of a few probabilities, and for a minimum that a search finds
-ROUNDING_LEM12, SEARCH = 1e-10, 1e-9
+#: slack for a minimum that a search finds
+SEARCH = 1e-9
 PARAMETERS_LEM12 = {
     "pairs": unprinted.count(200, 10000, "random pairs of distributions"),
     "noise_multipliers": unprinted.noise_multipliers(0.5, 1.0, 3.0),
@@ -421,7 +418,7 @@ def judge_lem12(tables: Tables) -> Iterator[Verdict]:
     most = infima.loc[short.idxmax()]
     corrected = all(
         (table["corrected"] - table["blow-up"]).abs().max() < slack
-        for table, slack in ((infima, SEARCH), (pairs, ROUNDING_LEM12))
+        for table, slack in ((infima, SEARCH), (pairs, ROUNDING))
     )
     verdict = check(
         "hayes2023/lem12",
