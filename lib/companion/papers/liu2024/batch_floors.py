@@ -9,25 +9,23 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from companion.exhibit import *
-from companion.papers.liu2024.floor_orders import (
+from companion.papers.liu2024.gradient_floors import (
     NOT_PRINTED,
     ORDER,
+    ROUNDING,
     SWEPT,
     around,
     exponents,
+    floor_of,
     floors_over,
+    geometric_mean,
     of_sweeps,
+    one_thread,
     order_holds,
     order_text,
     orders,
-    problems,
-)
-from companion.papers.liu2024.gradient_floors import (
-    ROUNDING,
-    floor_of,
-    geometric_mean,
-    one_thread,
     problem,
+    problems,
     round_digits,
     span,
     two_batches,
@@ -35,6 +33,7 @@ from companion.papers.liu2024.gradient_floors import (
 from reconrisk import bounds
 
 EXHIBITS = ("prop3_2", "thm3_2", "thmD7")
+ALTERED = {"bounds": {"exact": of_sweeps("exact bounds"), "loosened": of_sweeps("loosened bounds")}}
 
 PARAMETERS_PROP3_2 = {
     **around((24, 64), (4, 8), (8000, 64000)),
@@ -45,9 +44,6 @@ PARAMETERS_PROP3_2 = {
     "inner_rate": Parameter(
         "float", 1.0, 1.0, "of order 1 to m (garbled)", "inner weights' learning rate", 0.0
     ),
-}
-ALTERED_PROP3_2 = {
-    "bounds": {"exact": of_sweeps("exact bounds"), "loosened": of_sweeps("loosened bounds")}
 }
 
 
@@ -90,9 +86,6 @@ PARAMETERS_THM3_2 = {
     ),
 }
 SETTLES_THM3_2 = ("E-004",)
-ALTERED_THM3_2 = {
-    "bounds": {"exact": of_sweeps("exact bounds"), "loosened": of_sweeps("loosened bounds")}
-}
 SCENARIOS_THM3_2 = (
     scenario(
         "an exact bound that is the loosened one",

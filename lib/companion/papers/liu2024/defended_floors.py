@@ -9,27 +9,25 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from companion.exhibit import *
-from companion.papers.liu2024.floor_orders import (
+from companion.papers.liu2024.gradient_floors import (
     EXPONENT,
     NOT_PRINTED,
     ORDER,
+    ROUNDING,
     SWEPT,
+    Problem,
     around,
     base_of,
     exponents,
+    floor_of,
+    geometric_mean,
     of_sweeps,
+    one_thread,
     order_holds,
     order_text,
     orders,
-    problems,
-)
-from companion.papers.liu2024.gradient_floors import (
-    ROUNDING,
-    Problem,
-    floor_of,
-    geometric_mean,
-    one_thread,
     problem,
+    problems,
     round_digits,
     slope,
     span,

@@ -9,8 +9,9 @@ from matplotlib.figure import Figure
 from scipy import optimize
 
 from companion.exhibit import *
-from companion.papers.liu2024.floor_orders import EXPONENT, NOT_PRINTED
 from companion.papers.liu2024.gradient_floors import (
+    EXPONENT,
+    NOT_PRINTED,
     ROUNDING,
     Problem,
     draw_network,

@@ -10,23 +10,21 @@ from matplotlib.figure import Figure
 from scipy import optimize
 
 from companion.exhibit import *
-from companion.papers.liu2024.floor_orders import (
+from companion.papers.liu2024.gradient_floors import (
     NOT_PRINTED,
     ORDER,
+    ROUNDING,
     SWEPT,
+    Problem,
     around,
+    draw_network,
     exponents,
+    floor_of,
     of_sweeps,
+    one_thread,
     order_holds,
     order_text,
     orders,
-)
-from companion.papers.liu2024.gradient_floors import (
-    ROUNDING,
-    Problem,
-    draw_network,
-    floor_of,
-    one_thread,
     round_digits,
     span,
     unit_rows,
