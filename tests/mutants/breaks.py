@@ -1265,7 +1265,7 @@ def _papers() -> tuple[Mutant, ...]:
         ),
         Mutant(
             "measure: an attacker without the clipping factor",
-            f"{papers}/mean_to_extreme/synthetic_records.py",
+            f"{papers}/mean_to_extreme/tail_bounds.py",
             "errors = metrics.mse(repeated, as_numpy(known_scale(update)))",
             "errors = metrics.mse(repeated, as_numpy(update.row_mean))",
             ("mean_to_extreme/prop3", "mean_to_extreme/prop4"),

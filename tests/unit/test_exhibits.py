@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from companion import study
-from companion.study import exhibits, registry
+from companion.study import exhibits, registry, sources
 from companion.study.exhibits import find_exhibit, judge_tables
 from companion.study.running import add_parameter_context, stand_ins, subsets
 from companion.study.verdicts import check
@@ -44,6 +44,31 @@ def test_every_exhibit_states_what_its_paper_profile_costs():
     assert set(costs) == set(study.all_exhibits())
     assert all(float(c.seconds) >= 0 and 0 < float(c.memory_gb) < 64 for c in costs.values())
     assert costs["mean_to_extreme/fig4"].needs_data and not costs["ziller2024/table1"].needs_data
+
+
+def test_one_file_settles_several_exhibits_each_by_its_name():
+    from companion.papers.liu2024 import lemC4, lemC5
+
+    assert find_exhibit("liu2024/lemC5").file is lemC5
+    assert find_exhibit("liu2024/lemC5").targets == {"liu2024/lemC5", "E-E-23"}
+    assert find_exhibit("liu2024/lemC4").targets == {"liu2024/lemC4"}
+    modules = {find_exhibit(f"liu2024/lemC{number}").module for number in (4, 5)}
+    assert modules == {"companion.papers.liu2024.step_changes"} == {lemC4.FAMILY}
+    assert "reconrisk/two_layer/__init__.py" in {  # its code is the family's
+        path.relative_to(path.parents[2]).as_posix()
+        for path in sources.source_files(find_exhibit("liu2024/lemC4").module).values()
+    }
+    with pytest.raises(ImportError):
+        from companion.papers.liu2024 import lemC99  # noqa: F401
+
+
+def test_an_exhibit_of_a_family_is_measured_under_its_own_name():
+    small = {"networks": 2, "widths": (1024, 2048), "dimensions": (8, 12), "batches": (1, 2)}
+    names = ("liu2024/lemC4", "liu2024/lemC5")
+    run = study.Study(overrides=dict.fromkeys(names, small))
+    first, second = (find_exhibit(name).file.measure(run) for name in names)
+    assert (first.exhibit, second.exhibit) == names
+    assert "derivative" in second and "derivative" not in first
 
 
 def test_an_exhibit_that_judges_something_else_is_an_error(monkeypatch):

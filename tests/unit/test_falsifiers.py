@@ -3,6 +3,7 @@
 import contextlib
 import csv
 import functools
+import sys
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -262,13 +263,29 @@ def beyond_the_smallest(module, tables, one):
     return perturb_columns(World(tables), one)
 
 
+#: modules that settle several exhibits, with their ids
+FAMILIES = {
+    module: [exhibit for exhibit in EXHIBITS if find_exhibit(exhibit).module == module]
+    for module in {find_exhibit(exhibit).module for exhibit in EXHIBITS}
+    if hasattr(sys.modules[module], "EXHIBITS")
+}
+
+
+def is_shared(exhibit):
+    """Whether a family's exhibit has no columns to alter of its own."""
+    family = exhibit.module in FAMILIES and sys.modules[exhibit.module]
+    return family and getattr(family, "ALTERED", None) is exhibit.file.ALTERED
+
+
 WITH_COLUMNS = [exhibit for exhibit in EXHIBITS if hasattr(find_exhibit(exhibit).file, "ALTERED")]
 
 
 @pytest.mark.parametrize("exhibit", WITH_COLUMNS)
 def test_columns_that_are_altered_are_there_and_are_no_standard_errors(exhibit):
-    tables = stored(exhibit)
-    for name, columns in find_exhibit(exhibit).file.ALTERED.items():
+    tables, found = stored(exhibit), find_exhibit(exhibit)
+    for name, columns in found.file.ALTERED.items():
+        if name not in tables and is_shared(found):
+            continue  # another exhibit's of the family: see below
         table = registry.printed(name) if "/" in name else tables[name]
         names = {c for key in columns for c in ([key] if isinstance(key, str) else key)}
         assert names <= set(table.columns), name
@@ -276,6 +293,12 @@ def test_columns_that_are_altered_are_there_and_are_no_standard_errors(exhibit):
         for described in columns.values():
             parts = described if isinstance(described, tuple) else (described,)
             assert all(isinstance(part, str) or list(part(table)) for part in parts), "no such row"
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_tables_that_a_family_alters_are_those_of_one_of_its_exhibits(family):
+    have = {name for exhibit in FAMILIES[family] for name in stored(exhibit)}
+    assert {name for name in getattr(sys.modules[family], "ALTERED", {}) if "/" not in name} <= have
 
 
 # --- the machinery -----------------------------------------------------------------------------

@@ -157,6 +157,24 @@ def test_the_stamp_of_a_task_follows_the_code_that_it_runs(project, before, afte
     assert (code_stamp(stamped.task) == first) is same
 
 
+@pytest.mark.parametrize(
+    ("change", "same"),
+    [
+        ("def judge_lemc5(tables):\n    return 2", True),
+        ("ALTERED_LEMC5 = {}", True),
+        ("def judge_lemd1(tables):\n    return 2", False),  # not one of the family
+        ("def draw_problem(task):\n    return 2", False),
+    ],
+)
+def test_the_stamp_of_a_familys_task_leaves_out_what_judges_its_exhibits(project, change, same):
+    module, text = project.experiment.with_name("stamped_family.py"), 'EXHIBITS = ("lemC5",)\n'
+    module.write_text(text + TASKS)
+    stamped = importlib.import_module("companion.papers.ziller2024.stamped_family")
+    first = code_stamp(stamped.task)
+    module.write_text(text + TASKS + change)
+    assert (code_stamp(stamped.task) == first) is same
+
+
 def test_the_stamp_of_a_task_follows_what_its_file_imports(tmp_path, monkeypatch):
     for name, text in {
         "reconrisk/__init__.py": "",

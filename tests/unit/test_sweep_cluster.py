@@ -224,7 +224,7 @@ def test_an_exhibit_has_the_same_tables_and_verdicts(address, monkeypatch):
     def loaded() -> bool:
         import sys
 
-        return "companion.papers.liu2024.lemB2" in sys.modules
+        return "companion.papers.liu2024.proof_tools" in sys.modules
 
     assert any(cluster.connect_to(address).run(loaded).values())  # they did compute
 

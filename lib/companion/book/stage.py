@@ -422,7 +422,7 @@ def _source_of(exhibit: Exhibit, where: Addresses) -> list[str]:
     code = textwrap.dedent("".join(lines)).rstrip()
     path = f"lib/{exhibit.module.replace('.', '/')}.py"
     return [
-        f"::::{{dropdown}} How it is measured: `measure` in {path.rpartition('/')[2]}",
+        f"::::{{dropdown}} How it is measured: `{function.__name__}` in {path.rpartition('/')[2]}",
         ":class-container: exhibit-source",
         "",
         f"The whole exhibit is [`{path}`]({where.source(path)}#L{first}).",

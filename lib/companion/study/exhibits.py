@@ -1,4 +1,4 @@
-"""An exhibit is one file: ``companion/papers/<paper>/<name>.py``.
+"""An exhibit is one file, ``companion/papers/<paper>/<name>.py``, or one of a family's file.
 
 The file holds ``PARAMETERS``, ``SETTLES``, ``measure(study) -> Tables``, ``judge(tables)`` and, if
 there is a figure, ``draw(tables)``, ``CAPTION`` (or ``caption(tables)``); and ``alt(tables)`` where
@@ -9,7 +9,8 @@ verdicts must come out otherwise (:mod:`~companion.study.falsifiers`). ``CHOICES
 the paper does not print, with the range that it could have. ``SHOWN`` names the tables that a page
 prints, ``THUMBNAIL`` the part of a figure that the gallery shows if the whole would be too small;
 ``PHOTOGRAPHS`` is true where the paper profile reads a folder of photographs.
-Files are found by name: ``hayes2023/fig4`` is ``companion.papers.hayes2023.fig4``.
+Files are found by name: ``hayes2023/fig4`` is ``companion.papers.hayes2023.fig4``; and so is an
+exhibit of a family, whose ``EXHIBITS`` says what is its own (:mod:`companion.papers`).
 """
 
 from __future__ import annotations
@@ -90,8 +91,8 @@ class Exhibit:
 
     @property
     def module(self) -> str:
-        """The full name of its module."""
-        return self.file.__name__
+        """The full name of the module that holds its code: its own, or its family's."""
+        return getattr(self.file, "FAMILY", self.file.__name__)
 
     @property
     def choices(self) -> Mapping[str, str]:

@@ -217,13 +217,14 @@ def _names_data(parameter: Parameter) -> bool:
     return isinstance(parameter.paper, str) and parameter.paper in datasets.CLASSIFIED
 
 
-def measurement(function: Callable[[Any], Tables]) -> Callable[[Any], Tables]:
+def measurement(function: Callable[[Any], Tables], module: str = "") -> Callable[[Any], Tables]:
     """Decorate an exhibit's ``measure``: callers pass a :class:`Study`, it gets its own context.
 
     The decorated function verifies the data before it computes anything, names overridden
-    parameters in errors, and records in the tables how they were measured.
+    parameters in errors, and records in the tables how they were measured. ``module`` names the
+    exhibit's, for a function that several exhibits share.
     """
-    exhibit = id_of(function.__module__)
+    exhibit = id_of(module or function.__module__)
 
     @functools.wraps(function)
     def measure(study: Study | Context) -> Tables:

@@ -164,9 +164,20 @@ def counts_in_tasks(module: str) -> bool:
 
 @functools.lru_cache(maxsize=1024)
 def _normalised(path: Path, changed: int, exhibit: bool) -> str:
-    left_out = _JUDGES_AND_DRAWS if exhibit else frozenset()
-    kept = [s for s in _tree(path).body if not (_bound(s) & left_out)]
+    body = _tree(path).body
+    left_out = _judges_and_draws(body) if exhibit else frozenset()
+    kept = [s for s in body if not (_bound(s) & left_out)]
     return "\n".join("" if _is_string(s) else _code_only(s) for s in kept)
+
+
+def _judges_and_draws(body: list[ast.stmt]) -> frozenset[str]:
+    """Return the names that no task depends on, of a family's exhibits too (``judge_lemc5``)."""
+    if not any("EXHIBITS" in _bound(s) for s in body):
+        return _JUDGES_AND_DRAWS
+    strings = (n.value for s in body for n in ast.walk(s) if isinstance(n, ast.Constant))
+    exhibits = {s.lower() for s in strings if isinstance(s, str) and s.isidentifier()}
+    own = {f"{name}_{e}" for name in _JUDGES_AND_DRAWS for e in exhibits}
+    return _JUDGES_AND_DRAWS | own | {name.upper() for name in own}
 
 
 def _bound(statement: ast.stmt) -> set[str]:

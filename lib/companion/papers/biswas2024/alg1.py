@@ -42,10 +42,7 @@ ALTERED = {
             at(f"does == {lines.CLIPPED!r}", "deviations of clipped gradients"),
         )
     },
-    "decay": {
-        "best": "best accuracies",
-        "without noise": "accuracies without noise",
-    },
+    "decay": {"best": "best accuracies", "without noise": "accuracies without noise"},
     "clipping": {"longest gradient over C": by("clipped", "longest gradients", each="clipped {}")},
 }
 SCENARIOS = (

@@ -197,20 +197,18 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         attacked["leakage"], attacked["log capacity"], attacked["standard error"], _SIMULATED
     )
     exact = channels["onto"].abs().max() < ROUNDING and missed.max() < ROUNDING
-    yield from shared_by(
-        check(
-            "biswas2024/thm4",
-            exact and near,
-            "if every input of the noise mechanism comes from some batch, guessing once under a "
-            "uniform prior multiplies success by the mechanism's capacity, which the deterministic "
-            "map in front does not change; if not, by no more",
-            ours=f"{len(channels)} random channels; {len(attacked)} simulated attacks on "
-            f"orthonormal gradients",
-            tolerance=f"{ROUNDING:g}; simulated: {_SIMULATED:g} nats, {STANDARD_ERRORS:g} standard "
-            "errors included",
-        ),
-        "D-011",
+    settled = check(
+        "biswas2024/thm4",
+        exact and near,
+        "if every input of the noise mechanism comes from some batch, guessing once under a "
+        "uniform prior multiplies success by the mechanism's capacity, which the deterministic "
+        "map in front does not change; if not, by no more",
+        ours=f"{len(channels)} random channels; {len(attacked)} simulated attacks on "
+        f"orthonormal gradients",
+        tolerance=f"{ROUNDING:g}; simulated: {_SIMULATED:g} nats, {STANDARD_ERRORS:g} standard "
+        "errors included",
     )
+    yield from shared_by(settled, "D-011")
     yield _judge_tightness(tables["other attackers"])
     yield _judge_domain(tables, near)
 

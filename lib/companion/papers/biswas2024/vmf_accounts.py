@@ -11,20 +11,6 @@ from companion.exhibit import *
 from companion.experiments.federated import DELTA, DIMENSION, EPOCHS, SAMPLING_RATE
 from reconrisk import privacy
 
-__all__ = [
-    "SEARCH",
-    "SLIPPED",
-    "Accounts",
-    "accounts",
-    "fits",
-    "fits_one",
-    "fits_second",
-    "printed_epsilons",
-    "printed_table1",
-    "printed_table4",
-    "setting",
-]
-
 #: our optimum may lie below a printed number by what a coarse search loses: in the first approach
 #: relative, through the epsilon of one full release, in the second absolute
 SEARCH = {1: (0.0, 0.04), 2: (0.02, 0.0)}

@@ -38,9 +38,7 @@ SETTLES = ("C-009", "C-016")
 REACHED = 0.85
 
 ALTERED = {
-    "shared trajectory": {
-        "success": ("successes", at("epsilon == 1", "successes at epsilon = 1")),
-    },
+    "shared trajectory": {"success": ("successes", at("epsilon == 1", "successes at epsilon = 1"))},
     "trained": {
         ("right", "success", "low", "high"): "successes with a model for each trial",
         "only likelihood": "numbers of targets that only the likelihood names",

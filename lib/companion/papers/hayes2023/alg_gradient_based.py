@@ -74,9 +74,7 @@ ALTERED = {
 }
 SCENARIOS = (
     scenario(
-        "nine labels tried",
-        column("search", "candidates searched", lambda c: 0.9 * c),
-        "C-035",
+        "nine labels tried", column("search", "candidates searched", lambda c: 0.9 * c), "C-035"
     ),
     scenario(
         "a printed factor of nine",

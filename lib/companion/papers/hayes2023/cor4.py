@@ -48,10 +48,7 @@ ALTERED = {
         "orthogonal": "successes with orthogonal candidates",
         "simplex": "successes with candidates on the simplex",
         "opposite": "successes with opposite candidates",
-        ("gamma from", "gamma to"): (
-            "new bounds",
-            at("q == 1", "new bounds without sub-sampling"),
-        ),
+        ("gamma from", "gamma to"): ("new bounds", at("q == 1", "new bounds without sub-sampling")),
     },
     "Renyi divergences": {"by quadrature": "Rényi divergences"},
     "mechanisms": {"best attack": "successes against Rényi-private mechanisms"},

@@ -1,12 +1,21 @@
-"""How far the moments P and T(V, V, V) of wide networks are from their means: Lemmas B.4, B.5."""
+"""Lemmas B.4 and B.5: how far P and T(V, V, V) of wide networks are from their means."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from companion.exhibit import *
-from companion.papers.liu2024.power_laws import UNLIMITED, PowerLaw, fit_column
+from companion.papers.liu2024.power_laws import (
+    EXPONENTS,
+    UNLIMITED,
+    PowerLaw,
+    check_exponents,
+    fit_column,
+    laws_of,
+    listed,
+)
 from companion.papers.liu2024.tensor_errors import (
     draw_problem,
     one_factor,
@@ -17,19 +26,14 @@ from companion.papers.liu2024.tensor_errors import (
 from reconrisk.attacks import gradient_moments, project_tensor
 from reconrisk.special import hermite_coefficient
 
-__all__ = ["PARAMETERS", "moment_laws", "moment_sweep", "moment_task", "what_ran"]
+EXHIBITS = ("lemB4", "lemB5")
 
 _OURS = "no experiment"
 PARAMETERS = {
     "activation": Parameter("str", "relu_shifted", "relu_shifted", "any", "of the networks"),
     "networks": Parameter("int", 12, 20, _OURS, "independent networks at each point", low=2),
     "widths": Parameter(
-        "ints",
-        (1024, 4096, 16384, 65536),
-        (4096, 16384, 65536, 262144),
-        _OURS,
-        "neurons m",
-        low=1024,
+        "ints", (1024, 4096, 16384, 65536), (4096, 16384, 65536, 262144), _OURS, "neurons m", 1024
     ),
     "dimensions": Parameter(
         "ints", (8, 16, 32, 64), (16, 32, 64, 128, 256), _OURS, "input dimensions d", low=8
@@ -96,4 +100,73 @@ def what_ran(study: Context) -> str:
     return (
         f"{p.networks} networks ({p.activation}, orthonormal records) at each point, m from "
         f"{p.widths[0]} to {p.widths[-1]}, d to {p.dimensions[-1]}, B to {p.batches[-1]}."
+    )
+
+
+ALTERED_LEMB4 = {"exponents": EXPONENTS}
+
+
+def measure_lemb4(study: Context) -> Tables:
+    """Lemma B.4: how far P is from its mean, over m, d and B."""
+    laws = moment_laws(study, "matrix")
+    return Tables({"exponents": listed(laws)}, ran=what_ran(study))
+
+
+def judge_lemb4(tables: Tables) -> Iterator[Verdict]:
+    yield check_exponents(
+        "liu2024/lemB4",
+        laws_of(tables["exponents"]),
+        "the distance of P from its mean grows as the root of d/m, and no faster than B, whether "
+        "labels are random or equal",
+        {"m": -0.5, "d": 0.5, "random": 1, "equal": 1},
+        at_most=("random", "equal"),
+    )
+
+
+SETTLES_LEMB5 = ("E-E-22",)
+ALTERED_LEMB5 = {
+    "exponents": EXPONENTS,
+    "relative distances": {
+        "mean over the neurons": "distances of the mean",
+        "sum over the neurons": "distances of the sum",
+    },
+}
+#: relative distance of the widest networks' mean over the neurons from its limit: a fifth of zero's
+AT_LIMIT = 0.2
+
+
+def measure_lemb5(study: Context) -> Tables:
+    """Lemma B.5: how far T(V, V, V) is from its mean, and so the sum that eq. (7) prints."""
+    laws = moment_laws(study, "tensor")
+    sweep = moment_sweep(study, "width")
+    widest = sweep[sweep["width"] == sweep["width"].max()]
+    relative = {
+        "m": widest["width"].iloc[0],
+        "mean over the neurons": (widest["tensor"] / widest["size"]).mean(),
+        "sum over the neurons": (widest["total"] / widest["size"]).mean(),
+        "exponent of the sum": fit_column(sweep, "width", "total", regime=UNLIMITED).exponent,
+    }
+    return Tables(
+        {"exponents": listed(laws), "relative distances": pd.DataFrame([relative])},
+        ran=what_ran(study),
+    )
+
+
+def judge_lemb5(tables: Tables) -> Iterator[Verdict]:
+    yield check_exponents(
+        "liu2024/lemB5",
+        laws_of(tables["exponents"]),
+        "the distance of T(V, V, V) from its mean falls as the root of 1/m, does not depend on d, "
+        "and grows no faster than B^(5/2), whether labels are random or equal",
+        {"m": -0.5, "d": 0, "random": 2.5, "equal": 2.5},
+        at_most=("random", "equal"),
+    )
+    width, mean, total, growth = tables["relative distances"].iloc[0]
+    yield check(
+        "E-E-22",
+        mean < AT_LIMIT and total > 1 and growth > 0.5,
+        "the mean over the neurons tends to the mean over one neuron, their sum does not",
+        ours=f"relative distance at m = {width:.0f}: {mean:.1f} for the mean, "
+        f"{'above 1000' if total > 1000 else format(total, '.0f')} for the sum",
+        tolerance=f"{AT_LIMIT:g}",
     )

@@ -10,22 +10,6 @@ from scipy import stats
 
 from companion.exhibit import *
 
-__all__ = [
-    "EXPONENTS",
-    "FACTORS",
-    "NEAR",
-    "REGIME",
-    "UNLIMITED",
-    "PowerLaw",
-    "check_exponents",
-    "fit_column",
-    "fit_levels",
-    "laws_of",
-    "listed",
-    "power_law",
-    "slopes",
-]
-
 #: a point is asymptotic if the geometric mean of its networks' errors is below this; an error of
 #: sqrt(2) is that of a guess, and .35 an angle of 20 degrees
 REGIME = 0.35

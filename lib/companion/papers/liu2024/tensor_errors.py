@@ -25,19 +25,6 @@ from reconrisk.two_layer import (
     release_output_gradient,
 )
 
-__all__ = [
-    "NONE",
-    "Problem",
-    "attack_task",
-    "bound_task",
-    "draw_problem",
-    "length_of_error",
-    "one_factor",
-    "problem_tasks",
-    "released",
-    "run_networks",
-]
-
 NONE = "none"
 
 Row = dict[str, Any]

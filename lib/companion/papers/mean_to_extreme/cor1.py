@@ -27,7 +27,7 @@ ALTERED = {
     "variants": {
         RATIO: by("network", "MSEs", {"Corollary 1": "Corollary 1's network"}, each="with {}"),
         "bias": "squared mean errors over the variance",
-    },
+    }
 }
 
 #: how near MSEs must come to their expectation, relative
@@ -70,9 +70,7 @@ def measure(study: Context) -> Tables:
             table.append((index, name, mean / least, error / least, without_offset, bias))
     columns = ["picture", "network", RATIO, "error", EXPECTED, "bias"]
     return Tables(
-        {
-            "variants": pd.DataFrame(table, columns=columns),
-        },
+        {"variants": pd.DataFrame(table, columns=columns)},
         ran=f"{p.pictures} photographs of {p.size}x{p.size}x3 values, {p.repeats} DP-SGD steps "
         "each, through four networks.",
     )

@@ -38,9 +38,7 @@ ALTERED = {
 }
 SCENARIOS = (
     scenario(
-        "one more parameter, a bias",
-        column("parameters", "parameters", lambda c: c + 1),
-        "B-003",
+        "one more parameter, a bias", column("parameters", "parameters", lambda c: c + 1), "B-003"
     ),
     scenario(
         "one parameter fewer that determine the record nonetheless",

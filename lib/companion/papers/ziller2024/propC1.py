@@ -9,12 +9,7 @@ from matplotlib.figure import Figure
 from scipy import stats
 
 from companion.exhibit import *
-from companion.papers.ziller2024.projection_steps import (
-    STATED,
-    agree,
-    released,
-    within_margin,
-)
+from companion.papers.ziller2024.projection_steps import STATED, agree, released, within_margin
 from reconrisk import DPSGD, metrics
 
 NOISE = (0.001, 0.01, 0.05, 0.07, 0.1, 1.0, 10.0, 100.0, 1000.0)
