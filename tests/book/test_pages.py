@@ -164,19 +164,18 @@ def test_exhibits_stand_on_their_notebooks_page(book) -> None:
 
 
 def test_exhibits_lead_to_their_papers(book) -> None:
-    """Heading and caption name the paper's figure and link to the paper."""
+    """The heading names the paper's figure and links to the paper."""
     for exhibit_id, result in stored.stored_results(ROOT).items():
         row = registry.exhibit(exhibit_id)
         where = sources.address(row.paper_key)
         assert bool(where) == (row.paper_key != "beyond")
         if where:
             page = book.pages[result.notebook.replace(".ipynb", ".html")]
-            name = _html_id(f"fig-{exhibit_id}")
-            for place in filter(None, (page.find(id=_html_id(row.anchor)), page.find(id=name))):
-                # where a heading has several labels, all but one are spans in it
-                link = (place.parent if place.name == "span" else place).find("a", href=where)
-                assert link is not None, (exhibit_id, place.name)
-                assert link.get_text().startswith(f"Paper {sources.letter(row.paper_key)}, ")
+            place = page.find(id=_html_id(row.anchor))
+            # where a heading has several labels, all but one are spans in it
+            link = (place.parent if place.name == "span" else place).find("a", href=where)
+            assert link is not None, exhibit_id
+            assert link.get_text().startswith(f"Paper {sources.letter(row.paper_key)}, ")
 
 
 def test_every_exhibit_can_be_taken_along(book) -> None:

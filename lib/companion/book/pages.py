@@ -5,7 +5,7 @@ They are computed from the registry and from the verdicts stored in notebooks an
 
 import io
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -234,35 +234,11 @@ def _card(exhibit: Exhibit, gallery: Gallery, pictures: dict[str, str]) -> str:
 FILTER = """\
 ```{raw} html
 <form class="ledger-filter" role="search" hidden>
-<label>Show claims with <input type="search" name="text" autocomplete="off"></label>
-<label>and verdict <select name="verdict"><option value="">any</option>%(options)s</select></label>
+<label>Show rows with <input type="search" name="text" autocomplete="off"></label>
+<label>and verdict <select name="verdict"><option value="">any</option>%s</select></label>
 <output aria-live="polite"></output>
 </form>
-<script>
-document.addEventListener("DOMContentLoaded", () => {
-  const form = document.querySelector("form.ledger-filter");
-  const rows = [...document.querySelectorAll("table.ledger tbody tr")];
-  const count = form.querySelector("output");
-  const apply = () => {
-    const words = form.text.value.toLowerCase().split(/\\s+/).filter(Boolean);
-    const verdict = form.verdict.value;
-    let left = 0;
-    for (const row of rows) {
-      const text = row.textContent.toLowerCase();
-      const badge = row.querySelector(".verdict");
-      const fits = words.every((word) => text.includes(word)) &&
-        (!verdict || (badge && badge.textContent === verdict));
-      row.hidden = !fits;
-      left += fits;
-    }
-    count.textContent = `${left} of ${rows.length}`;
-  };
-  form.addEventListener("input", apply);
-  form.addEventListener("submit", (event) => event.preventDefault());
-  form.hidden = false;
-  apply();
-});
-</script>
+<script src="../../_static/ledger.js" defer></script>
 ```"""
 
 
@@ -272,61 +248,34 @@ def _claims(gallery: Gallery) -> str:
     options = "".join(
         f'<option value="{s}">{s}</option>' for s in STATUSES if s in set(statuses.values())
     )
-    header = ("Id", "Claim", "Verdict, checked at", "Evidence, or how to check")
     parts = [
         "# Claim ledger",
-        "Every checkable statement of the five papers and of this companion: where it stands, "
-        "what became of it, and the numbers behind that. Where a run on the papers' own data has "
-        "been recorded, its verdict counts and comes first.",
+        "Every checkable statement of the five papers and of this companion, and what became of "
+        "it. The link leads to the exhibit that checks it, whose folds have the numbers. Where a "
+        "run on the papers' own data has been recorded, its verdict counts.",
         f"{len(claims)} claims: {tally(statuses.values())}.",
-        FILTER % {"options": options},
+        FILTER % options,
     ]
     for key, title in PAPERS.items():
         rows = [
             (
                 f"({anchor('claim', c.id)})=\n{escape(c.id)}",
-                f"{escape(c.claim)}\n\n*{escape(c.place)}*",
-                f"{status_badges(gallery, c.id)}\n\n{_homes(gallery.verdicts_for(c.id))}".rstrip(),
-                _both_evidences(gallery, c.id) or escape(c.how_to_check),
+                f"{escape(c.claim)} *{escape(c.place)}*",
+                status_badges(gallery, c.id),
+                _homes(gallery.verdicts_for(c.id)) or escape(c.how_to_check),
             )
             for c in _of_paper(claims, key)
         ]
         if rows:
-            table = list_table(header, rows, widths=(8, 40, 17, 35), classes="ledger")
-            parts += [f"## {title}", table]
+            header = ("Id", "Claim", "Verdict", "Checked at")
+            table = list_table(header, rows, widths=(10, 56, 16, 18), classes="ledger")
+            parts.append(f"::::{{dropdown}} {title}: {len(rows)} claims\n{table}::::")
     return "\n\n".join(parts) + "\n"
 
 
 def _homes(judged: Sequence[tuple[Shown, Verdict]]) -> str:
     """Return links to the cells that computed the verdicts."""
     return ", ".join(dict.fromkeys(exhibit_link(shown.exhibit) for shown, _ in judged))
-
-
-def _both_evidences(gallery: Gallery, target: str) -> str:
-    """Return what the recorded runs compared, then what the notebooks did."""
-    quick = _evidence(v for _, v in gallery.verdicts_for(target))
-    recorded = _evidence(v for _, v in gallery.recorded.verdicts_for(target))
-    if not recorded:
-        return quick
-    profile = gallery.profile(target).capitalize()
-    return f"**Recorded run.** {recorded}\n\n**{profile} run.** {quick}"
-
-
-def _evidence(verdicts: Iterable[Verdict], said: Sequence[str] = ()) -> str:
-    """Return what was checked and found, without statements that the page has ``said`` above."""
-    paragraphs = []
-    for v in verdicts:
-        values = (("on", v.on), ("ours", v.ours), ("paper", v.paper), ("within", v.tolerance))
-        numbers = "; ".join(f"{label}: {escape(value)}" for label, value in values if value)
-        if v.statement in said:
-            paragraphs += [numbers] if numbers else []
-        else:
-            paragraphs.append(escape(v.told) + (f" ({numbers})" if numbers else ""))
-        if v.why and v.why not in said:
-            paragraphs.append(f"*{escape(v.reason)}*")
-        if v.notices:
-            paragraphs.append(f"Would have noticed: {escape(v.notices)}.")
-    return "\n\n".join(paragraphs)
 
 
 def _errata(gallery: Gallery) -> str:
@@ -344,34 +293,30 @@ def _errata(gallery: Gallery) -> str:
         if rows:
             parts.append(f"## {heading}")
         for e in rows:
-            judged = gallery.verdicts_for(e.id)
-            shown_at = _homes(judged) or exhibit_link(e.exhibit)
+            shown_at = _homes(gallery.verdicts_for(e.id)) or exhibit_link(e.exhibit)
             parts += [
                 f"({anchor('erratum', e.id)})=\n"
                 f"### {escape(e.id)}: {escape(PAPERS[e.paper_key])}, {escape(e.place)}",
                 f"Printed\n: {escape(e.printed)}",
                 f"Corrected\n: {escape(e.corrected)}",
-                *_defence(e),
                 f"Computed\n: {status_badges(gallery, e.id)} at {shown_at}",
+                *_defence(e),
             ]
-            evidence = _evidence((v for _, v in judged), (e.printed, e.corrected))
-            if evidence:
-                # further paragraphs of the same definition
-                parts.append("\n\n".join(f"  {line}" for line in evidence.split("\n\n")))
     if not registry.errata():
         parts.append("None has been computed yet.")
     return "\n\n".join([*parts, *_differing(gallery)]) + "\n"
 
 
 def _defence(row: Defence) -> Iterator[str]:
-    """Yield the reading, the defence and the answer to it, each a definition."""
-    for term, text in (
+    """Yield the reading, the defence and the answer to it, folded."""
+    terms = (
         ("As we read it", row.reading),
         ("In its defence", row.defence),
         ("It stands because", row.stands_because),
-    ):
-        if text:
-            yield f"{term}\n: {escape(text)}"
+    )
+    said = "\n\n".join(f"{term}\n: {escape(text)}" for term, text in terms if text)
+    if said:
+        yield f"::::{{dropdown}} In its defence, and why it stands\n{said}\n::::"
 
 
 def _differing(gallery: Gallery) -> Iterator[str]:
@@ -390,8 +335,8 @@ def _differing(gallery: Gallery) -> Iterator[str]:
         yield f"### {escape(row.id)}: {escape(paper)}, {escape(registry.place_of(row.id))}"
         if row.id in registry.claims():
             yield f"Claimed\n: {escape(registry.claims()[row.id].claim)}"
-        yield from _defence(row)
         yield f"Computed\n: {status_badges(gallery, row.id)} at {_homes(judged)}"
+        yield from _defence(row)
 
 
 def _paper_of(target: str) -> str:
