@@ -17,7 +17,7 @@
 # out every guarantee under which that would be too lucky. What lies between audit and bound is all that is unknown. At the end of this page you can audit a run
 # of your own, know what one run can show and what it cannot, and catch a run that forgot its noise.
 #
-# The theory is on the page {doc}`../../book/papers/beyond`: {prf:ref}`the audit of one run <prf-beyond-audit>`.
+# The theory is on the page {doc}`../../book/papers/beyond_runs`: {prf:ref}`the audit of one run <prf-beyond-audit>`.
 
 # %% tags=["parameters", "hide-cell"] mystnb={"code_prompt_show": "Parameters of this page"}
 profile = "quick"  # "quick" or "paper"
