@@ -24,7 +24,7 @@ from companion.book.markdown import (
     tally,
 )
 from companion.book.print_against_ours import figure_of_print, in_print
-from companion.book.recorded_pages import recorded_page
+from companion.book.recorded_pages import alternative, recorded_page
 from companion.book.sources import bibtex
 from companion.study import find_exhibit, registry
 from companion.study.registry import PAPERS, WEIGHTS, Claim, Defence, Erratum, Exhibit
@@ -93,16 +93,19 @@ def _figures(folder: Path, gallery: Gallery, files: Files) -> dict[str, str]:
         if shown.picture is None or shown.result is None:
             continue
         name = slug(exhibit)
-        picture = files.staged(exhibit)
+        picture, alt = files.staged(exhibit), shown.result["alt"]
         if not picture:
             (folder / f"{name}.png").write_bytes(shown.picture)
             picture = f"/book/generated/figures/{name}.png"
         row = registry.exhibit(exhibit)
+        recorded = files.staged(f"{exhibit}-recorded")
+        if recorded and row.paper_key != "beyond":  # a paper's page shows the paper's own data
+            picture, alt = recorded, alternative(exhibit, gallery.recorded.records[exhibit])
         paper = "" if row.paper_key == "beyond" else f"{escape(PAPERS[row.paper_key])}, "
         fragments[f"_figure_{name}.md"] = "\n".join(
             [
                 f":::{{figure}} {picture}",
-                f":alt: {one_line(shown.result['alt'])}",
+                f":alt: {one_line(alt)}",
                 ":align: center",
                 "",
                 f"{paper}{exhibit_link(exhibit)}: {escape(row.title).rstrip('.')}.",

@@ -35,7 +35,7 @@ from companion.study.records import Record
 from companion.study.results import verdict_table
 from companion.study.verdicts import Verdict
 
-__all__ = ["recorded_block", "recorded_page"]
+__all__ = ["alternative", "recorded_block", "recorded_page"]
 
 # a longer table is linked, not printed, and so is one whose cells are data rather than numbers
 _MOST_ROWS, _MOST_LETTERS = 70, 500
@@ -83,12 +83,18 @@ def recorded_block(
     return "\n".join(parts)
 
 
+def alternative(exhibit: str, record: Record) -> str:
+    """Return the alternative text of a recorded run's figure."""
+    words = described(find_exhibit(exhibit).file, tables_of(exhibit, record))
+    return f"From the recorded run. {one_line(words.get('alt', ''))}"
+
+
 def _figure(exhibit: Exhibit, record: Record, picture: str) -> list[str]:
     words = described(exhibit.file, tables_of(exhibit.id, record))
     return [
         f":::::{{figure}} {picture}",
         f":name: fig-recorded-{slug(exhibit.id)}",
-        f":alt: From the recorded run. {one_line(words.get('alt', ''))}",
+        f":alt: {alternative(exhibit.id, record)}",
         "",
         f"{escape(words.get('caption', '')).rstrip('.')}.",
         ":::::",
