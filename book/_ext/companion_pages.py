@@ -8,11 +8,17 @@
    that breaks between a formula and its comma.
 3. A statement of a paper is called by the paper's number, in its title and in links to it, and
    has no second number of the book's.
+
+Every page's head says besides how it is cited and previewed, and a book with an address has a
+sitemap.
 """
 
 import re
+import textwrap
 from collections.abc import Container, Mapping, Sequence
+from html import escape, unescape
 from pathlib import Path
+from urllib.parse import urljoin
 
 from docutils import nodes
 
@@ -70,8 +76,10 @@ CORRECTIONS = [
     ),
     # On a phone a wide figure scrolls in its own box, which the keyboard must reach.
     (re.compile(r'(<figure class="[^"]*" id="(?:fig-|id\d)[^"]*")>'), r'\1 tabindex="0">'),
-    # No setting either: a page of a hundred small pictures loads those that come into sight.
-    (re.compile(r'<img (?=[^>]*class="sd-card-img-top")'), '<img loading="lazy" '),
+    # No setting either: a page loads the pictures that come into sight.
+    (re.compile(r'<img (?![^>]*(?:loading=|class="logo))'), '<img loading="lazy" '),
+    # Every proof and every statement has the same id for its inside.
+    (re.compile(r' id="proof-content"'), ""),
     # A browser may break a line on either side of a formula, even before a comma.
     (
         re.compile(r'([(\[“]?<span class="math [^"]*">\\\([^<]*</span>[),.;:!?’”\]]+)'),
@@ -189,11 +197,56 @@ def _write_in_parallel(app, env) -> None:
     app.parallel = app.config.writers + 1  # besides this one, which resolves their references
 
 
+#: letters of a page's description
+_DESCRIBED = 200
+
+
+def _describe(app, pagename, templatename, context, doctree) -> None:
+    """Add what search engines, reference managers and previews read to a page's head."""
+    if doctree is None:
+        return
+    first = next(iter(doctree.findall(nodes.paragraph)), None)
+    words = " ".join((first.astext() if first is not None else "").split())
+    title = " ".join(re.sub(r"<[^>]*>", "", context.get("title", "")).split())
+    said = {
+        "property": {
+            "og:title": title,
+            "og:type": "article",
+            "og:site_name": app.config.project,
+            "og:description": textwrap.shorten(words, _DESCRIBED, placeholder=" ...") or title,
+        },
+        "name": {
+            "citation_title": f"{title} ({app.config.project})",
+            "citation_author": app.config.author,
+            "citation_publication_date": app.config.copyright,
+        },
+    }
+    if app.config.html_baseurl:
+        said["property"]["og:url"] = urljoin(app.config.html_baseurl, f"{pagename}.html")
+    context["metatags"] = context.get("metatags", "") + "".join(
+        f'\n<meta {kind}="{tag}" content="{escape(unescape(content))}">'
+        for kind, tags in said.items()
+        for tag, content in tags.items()
+    )
+
+
+def _write_sitemap(app, exception) -> None:
+    """Write the addresses of all pages, if the book has one."""
+    if exception is None and app.config.html_baseurl and app.builder.format == "html":
+        pages = (urljoin(app.config.html_baseurl, f"{p}.html") for p in sorted(app.env.found_docs))
+        listed = "".join(f"<url><loc>{escape(page)}</loc></url>" for page in pages)
+        schema = "http://www.sitemaps.org/schemas/sitemap/0.9"
+        text = f'<?xml version="1.0" encoding="UTF-8"?><urlset xmlns="{schema}">{listed}</urlset>'
+        (Path(app.outdir) / "sitemap.xml").write_text(text, encoding="utf-8")
+
+
 def setup(app) -> dict[str, object]:
     """Register them with Sphinx; ``writers`` is the number of processes that write pages."""
     app.add_config_value("writers", 0, "")
     app.connect("env-updated", _write_in_parallel)
     app.connect("doctree-read", _number_equations)
     app.connect("doctree-read", _let_go_of_the_environment)
+    app.connect("html-page-context", _describe)
     app.connect("build-finished", _correct_pages)
+    app.connect("build-finished", _write_sitemap)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -301,8 +301,27 @@ def test_launch_buttons_lead_to_the_notebook(book) -> None:
     page = book.pages[stored.notebooks(ROOT)[0].relative_to(ROOT).with_suffix(".html").as_posix()]
     links = [a["href"] for a in page.select("a[href]")]
     name = stored.notebooks(ROOT)[0].relative_to(ROOT).as_posix()
-    for hub in ("mybinder.org", "colab.research.google.com", "git-pull"):
+    for hub in ("mybinder.org", "colab.research.google.com"):
         assert [link for link in links if hub in link and name in unquote(link)], hub
+    assert not [link for link in links if "example.org" in link or "git-pull" in link]
+
+
+_HEAD = ("og:title", "og:site_name", "og:description", "citation_title", "citation_author")
+
+
+def test_pages_say_how_to_cite_and_to_preview_them(book) -> None:
+    for name, page in book.pages.items():
+        if name.startswith(("book/", "notebooks/")):
+            tags = page.select("meta[content]")
+            said = {m.get("name") or m.get("property"): m["content"] for m in tags}
+            assert all(said.get(tag) for tag in _HEAD), name
+
+
+def test_no_id_repeats_on_a_page(book) -> None:
+    for name, page in book.pages.items():
+        if name.startswith(("book/", "notebooks/")):
+            ids = [e["id"] for e in page.select("article [id]")]
+            assert sorted(ids) == sorted(set(ids)), name
 
 
 def test_mathjax_is_the_small_part(book) -> None:

@@ -523,6 +523,7 @@ def test_addresses_follow_the_environment() -> None:
     assert stage.addresses(config, {}) == stage.Addresses("https://a", "main", "https://h")
     fork = {"BOOK_REPOSITORY_URL": "https://b", "BOOK_BRANCH": "x", "BOOK_HUB_URL": ""}
     assert stage.addresses(config, fork) == stage.Addresses("https://b", "x", "https://h")
+    assert stage.addresses(config | {"launch_buttons": {}}, {}).hub == ""
     assert stage.addresses(config, fork).source("a.py") == "https://b/blob/x/a.py"
 
 

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
+import pandas as pd
+
 from companion.book.costs_page import costs_page
 from companion.book.downloads import Files
 from companion.book.explorer import explorer_presets, explorer_report
@@ -23,7 +25,7 @@ from companion.book.markdown import (
     slug,
     tally,
 )
-from companion.book.print_against_ours import figure_of_print, in_print
+from companion.book.print_against_ours import figure_of_print, how_near, in_print
 from companion.book.recorded_pages import alternative, recorded_page
 from companion.book.sources import bibtex
 from companion.study import find_exhibit, registry
@@ -65,14 +67,15 @@ def write_pages(
     folder.mkdir(parents=True, exist_ok=True)
     files = files or Files()
     pictures = _thumbnails(folder / "thumbnails", gallery)
+    numbers = pd.DataFrame() if files.tables is None else in_print(gallery, files.tables)
     pages = {
-        "exhibits.md": _exhibits(gallery, pictures, _print(folder / "print", gallery, files)),
+        "exhibits.md": _exhibits(gallery, pictures, figure_of_print(folder / "print", numbers)),
         "claims.md": _claims(gallery),
         "errata.md": _errata(gallery),
         "recorded.md": recorded_page(gallery.recorded, project, source),
         "_explorer_presets.md": explorer_presets(),
         "_explorer_report.md": explorer_report(),
-        "_summary.md": _summary(gallery),
+        "_summary.md": _summary(gallery) + ("" if numbers.empty else f"\n{how_near(numbers)}\n"),
         "_stand_ins.md": _stand_ins(gallery),
         "_threat_models.md": _threat_models(),
         "_costs.md": costs_page(),
@@ -172,13 +175,6 @@ def _thumbnails(folder: Path, gallery: Gallery) -> dict[str, str]:
         (folder / name).write_bytes(lighter)
         paths[exhibit_id] = f"thumbnails/{name}"
     return paths
-
-
-def _print(folder: Path, gallery: Gallery, files: Files) -> list[str]:
-    """Return the figure of printed numbers against ours; none without tables."""
-    if files.tables is None:
-        return []
-    return figure_of_print(folder, in_print(gallery, files.tables))
 
 
 def _exhibits(gallery: Gallery, pictures: dict[str, str], overview: Sequence[str]) -> str:
@@ -355,6 +351,7 @@ def _status(gallery: Gallery, paper_key: str) -> str:
     if not rows:
         return "No exhibit is registered yet.\n"
     claims = _of_paper(registry.claims(), paper_key)
+    errata = _of_paper(registry.errata(), paper_key)
     table = list_table(
         ("Exhibit", "Verdict", "What it shows"),
         [(exhibit_link(e.id), status_badges(gallery, e.id), escape(e.title)) for e in rows],
@@ -363,7 +360,8 @@ def _status(gallery: Gallery, paper_key: str) -> str:
     )
     return (
         f"Exhibits: {tally(gallery.status(e.id) for e in rows)}. "
-        f"Claims: {tally(gallery.status(c.id) for c in claims)}.\n\n"
+        f"Claims: {tally(gallery.status(c.id) for c in claims)}. "
+        f"Errata: {tally(gallery.status(e.id) for e in errata)}.\n\n"
         f"::::{{dropdown}} All {len(rows)} exhibits\n{table}::::\n"
     )
 
@@ -373,11 +371,11 @@ def _summary(gallery: Gallery) -> str:
     for key, title in PAPERS.items():
         exhibits = [gallery.status(e.id) for e in _whole(key)]
         claims = [gallery.status(c.id) for c in _of_paper(registry.claims(), key)]
-        errata = _of_paper(registry.errata(), key)
+        errata = [gallery.status(e.id) for e in _of_paper(registry.errata(), key)]
         if exhibits or claims:
-            rows.append((escape(title), tally(exhibits), tally(claims), str(len(errata))))
+            rows.append((escape(title), tally(exhibits), tally(claims), tally(errata)))
     return list_table(
-        ("Paper", "Exhibits", "Claims", "Errata"), rows, widths=(24, 34, 34, 8), classes="status"
+        ("Paper", "Exhibits", "Claims", "Errata"), rows, widths=(22, 28, 28, 22), classes="status"
     )
 
 

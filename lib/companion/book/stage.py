@@ -91,7 +91,7 @@ def addresses(config: Mapping[str, Any], environment: Mapping[str, str] = os.env
     return Addresses(
         environment.get("BOOK_REPOSITORY_URL") or config["repository"]["url"],
         environment.get("BOOK_BRANCH") or config["repository"]["branch"],
-        environment.get("BOOK_HUB_URL") or config["launch_buttons"]["jupyterhub_url"],
+        environment.get("BOOK_HUB_URL") or config["launch_buttons"].get("jupyterhub_url", ""),
         config.get("title", ""),
         config.get("author", ""),
     )
@@ -138,6 +138,7 @@ def stage(
     sphinx["html_css_files"] = [*sphinx.get("html_css_files", []), STYLES.name]
     sphinx["source_address"] = where.source("")
     sphinx["writers"] = jobs
+    sphinx["html_baseurl"] = os.environ.get("BOOK_ADDRESS", "")
     sphinx["linkcheck_anchors"] = False  # lines of a source file are not anchors of its page
     shutil.copy(STYLES, target / "book" / "_static")
     text = yaml.safe_dump(config, sort_keys=False, allow_unicode=True)
