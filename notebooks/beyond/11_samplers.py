@@ -44,7 +44,7 @@ study = Study(
 # %% [markdown]
 # ## Poisson's answer and the others
 #
-# Five ways to draw the batches of a run, alike in noise, batch size and steps:
+# Five samplers with equal noise, batch size and steps:
 #
 # - **Poisson** sampling;
 # - **random allocation**, or balls-and-bins: each epoch, every record goes into one batch, drawn uniformly by itself {cite:p}`chua2025balls`;

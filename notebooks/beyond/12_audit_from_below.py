@@ -104,7 +104,7 @@ study.judge(audit_from_below, tables)
 # %% [markdown]
 # ## Try it
 #
-# **Compute.** All of 50 guesses about 1,000 canaries are right. What do 50 runs with one right guess each show more than one run with 50?
+# **Compute.** All of 50 guesses about 1,000 canaries are right. Why do 50 runs with one guess each prove more than one run with 50?
 
 # %% tags=["hide-cell"] mystnb={"code_prompt_show": "Solution"}
 one_run = privacy.audit_epsilon(50, 50, 1e-5, canaries=1000)

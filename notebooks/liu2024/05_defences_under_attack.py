@@ -24,8 +24,7 @@
 #
 # The paper attacks a ResNet-18 with an extra layer of 16,384 neurons, for 10,000 iterations on a
 # GPU. The quick profile attacks a small convolutional network with the same extra layer, scaled
-# down, on small colour patches of photographs, for eighty iterations of a brief schedule that reach
-# what two hundred of the published one do. The network is just large enough that an undefended
+# down, on small colour patches of photographs. Eighty iterations of a short schedule match two hundred of the published one. The network is just large enough that an undefended
 # gradient determines its batch. The attacks of Tables 4, 7 and 8 and Figures 3 and 4 are the same runs; Figure 2
 # shows CIFAR-10's own images. Two differences from the paper matter. The paper's network has
 # about a thousand gradient entries for each unknown pixel, the small one some tens: noise and
@@ -366,8 +365,7 @@ study.judge(aware_attackers, tables)
 # only hidden. Started at the mean picture, with the normal law of other pictures at first, they
 # find the batch (here one of two pictures) to several digits, also where 90 % of the update were
 # pruned. Under the paper's strongest noise, where inversion finds noise,
-# they come near the bound. That the largest networks of today resist such an attack is a matter of
-# its cost, not of the defence; see {prf:ref}`the statement <prf-beyond-hidden>`.
+# they come near the bound. Large networks resist only because the attack is costly; see {prf:ref}`the statement <prf-beyond-hidden>`.
 
 # %%
 import torch

@@ -5,7 +5,7 @@ They are computed from the registry and from the verdicts stored in notebooks an
 
 import io
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -33,6 +33,9 @@ from companion.study.registry import PAPERS, WEIGHTS, Claim, Defence, Erratum, E
 from companion.study.verdicts import STATUSES, Verdict
 
 __all__ = ["status_badges", "write_pages"]
+
+#: the errata that are told unfolded
+_HEAVIEST = next(iter(WEIGHTS))
 
 THUMBNAIL_WIDTH = 512  # pixels; one page has more than a hundred
 
@@ -141,10 +144,13 @@ def status_badges(gallery: Gallery, target: str) -> str:
     if not recorded:
         return badge(gallery.status(target))
     first, second = gallery.status(target), gallery.shown_status(target)
+    profile = gallery.profile(target)
+    if first == recorded == second:
+        return f"{badge(first)} recorded and {profile} run"
     words = f"{badge(recorded)} recorded run"
     if first != recorded:  # an exhibit without a record has a worse verdict
         words = f"{badge(first)} in all; {words}"
-    return f"{words}, {badge(second)} {gallery.profile(target)} run"
+    return f"{words}, {badge(second)} {profile} run"
 
 
 # --- pages ------------------------------------------------------------------------------------
@@ -225,8 +231,6 @@ def _card(exhibit: Exhibit, gallery: Gallery, pictures: dict[str, str]) -> str:
         lines += [f"({e.anchor})=" for e in (exhibit, *panels)]
     lines.append(f"**{escape(exhibit.place)}** {status_badges(gallery, exhibit.id)}")
     lines += ["", escape(exhibit.title)]
-    if panels:
-        lines += ["", f"Its {len(panels)} panels: {tally(gallery.status(p.id) for p in panels)}"]
     return "\n".join([*lines, "::::", ""])
 
 
@@ -293,29 +297,38 @@ def _errata(gallery: Gallery) -> str:
             parts.append(f"## {heading}")
         for e in rows:
             shown_at = _homes(gallery.verdicts_for(e.id)) or exhibit_link(e.exhibit)
+            said = (
+                ("Printed", escape(e.printed)),
+                ("Corrected", escape(e.corrected)),
+                ("Computed", f"{status_badges(gallery, e.id)} at {shown_at}"),
+            )
             parts += [
                 f"({anchor('erratum', e.id)})=\n"
                 f"### {escape(e.id)}: {escape(PAPERS[e.paper_key])}, {escape(e.place)}",
-                f"Printed\n: {escape(e.printed)}",
-                f"Corrected\n: {escape(e.corrected)}",
-                f"Computed\n: {status_badges(gallery, e.id)} at {shown_at}",
-                *_defence(e),
+                *([_terms(said), *_defence(e)] if weight == _HEAVIEST else _defence(e, said)),
             ]
     if not registry.errata():
         parts.append("None has been computed yet.")
     return "\n\n".join([*parts, *_differing(gallery)]) + "\n"
 
 
-def _defence(row: Defence) -> Iterator[str]:
-    """Yield the reading, the defence and the answer to it, folded."""
-    terms = (
-        ("As we read it", row.reading),
-        ("In its defence", row.defence),
-        ("It stands because", row.stands_because),
+def _terms(said: Iterable[tuple[str, str]]) -> str:
+    return "\n\n".join(f"{term}\n: {text}" for term, text in said if text)
+
+
+def _defence(row: Defence, before: Sequence[tuple[str, str]] = ()) -> Iterator[str]:
+    """Yield the reading, the defence and the answer to it, folded with what stands before."""
+    said = _terms(
+        (
+            *before,
+            ("As we read it", escape(row.reading)),
+            ("In its defence", escape(row.defence)),
+            ("It stands because", escape(row.stands_because)),
+        )
     )
-    said = "\n\n".join(f"{term}\n: {escape(text)}" for term, text in terms if text)
+    title = "What is printed, and what holds" if before else "In its defence, and why it stands"
     if said:
-        yield f"::::{{dropdown}} In its defence, and why it stands\n{said}\n::::"
+        yield f"::::{{dropdown}} {title}\n:class-container: argument\n\n{said}\n::::"
 
 
 def _differing(gallery: Gallery) -> Iterator[str]:

@@ -308,7 +308,9 @@ def _comparison(shown: Shown, everything: Gallery) -> str:
     )
     sentence = escape(worst.told[:1].upper() + worst.told[1:]).rstrip(".")
     sentence += f" ({values})." if values else "."
-    return f"{sentence} {escape(worst.reason)}" if worst.why and not values else sentence
+    if not worst.why or values:
+        return sentence
+    return f"{sentence} {escape(worst.reason).rstrip('.')}."
 
 
 def _captioned(cell: NotebookNode, shown: Shown, second: bool = False) -> list[NotebookNode]:
