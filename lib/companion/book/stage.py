@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
+import numpy as np
 import yaml
 from bs4 import BeautifulSoup
 from nbformat import NotebookNode
@@ -67,8 +68,8 @@ SETUP_TAGS = {"parameters", "injected-parameters", "setup"}
 #: verdicts that the head of an exhibit names wherever a fold below holds one
 CONTRARY = frozenset({*ACCUSING, "not decided"})
 
-#: rows of a table that a page shows unfolded
-_MOST_ROWS = 10
+#: rows of a table that a page shows unfolded, and about how many words of it
+_MOST_ROWS, _MOST_WORDS = 10, 150
 
 
 @dataclass(frozen=True)
@@ -373,15 +374,16 @@ def _fold_outputs(cell: NotebookNode, shown: Shown) -> None:
 
 def shortened(page: str) -> str:
     """Return a table as HTML with its first rows in sight and the whole of it folded below."""
-    rows = page.count("<tr") - 1
-    if rows <= _MOST_ROWS:
-        return page
     soup = BeautifulSoup(page, "html.parser")
-    for row in soup.select("tbody tr")[_MOST_ROWS:]:
+    rows = soup.select("tbody tr")
+    words = np.cumsum([len(row.get_text(" ").split()) for row in rows])
+    kept = min(_MOST_ROWS, max(1, int((words <= _MOST_WORDS).sum())))
+    if kept >= len(rows):
+        return page
+    for row in rows[kept:]:
         row.decompose()
-    return (
-        f'{soup}<details class="exhibit-table"><summary>All {rows} rows</summary>{page}</details>'
-    )
+    folded = f"<summary>All {len(rows)} rows</summary>{page}"
+    return f'{soup}<details class="exhibit-table">{folded}</details>'
 
 
 def _footing(
