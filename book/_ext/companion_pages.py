@@ -158,6 +158,38 @@ def named_as_printed(html: str, names: Mapping[tuple[str, str], Sequence[str]]) 
     return _REFERENCE.sub(called, titled)
 
 
+#: one icon in the theme's script: its name, size, other names, code and outline
+_DRAWN = re.compile(
+    r'(?:"([a-z0-9-]+)"|\b([a-z0-9]+)):\[\d+,\d+,\[([^\]]*)\],"[0-9a-f]+",'
+    r'(?:"[^"]*"|\[[^\]]*\])\],?'
+)
+_ICON = re.compile(r"\bfa-([a-z0-9-]+)")
+
+
+def with_icons(script: str, used: Container[str]) -> str:
+    """Return the script that draws icons with those that are used: a few of two thousand."""
+
+    def kept(match: re.Match[str]) -> str:
+        names = [match[1] or match[2], *re.findall(r'"([^"]+)"', match[3])]
+        return match[0] if any(name in used for name in names) else ""
+
+    return _DRAWN.sub(kept, script)
+
+
+def _keep_used_icons(out: Path) -> None:
+    """Leave out of the theme's largest script the icons that no page and no script names."""
+    drawing = out / "_static" / "scripts" / "fontawesome.js"
+    scripts = [path for path in (out / "_static").rglob("*.js") if path != drawing]
+    used = {
+        icon
+        for path in (*out.rglob("*.html"), *scripts)
+        for icon in _ICON.findall(path.read_text(encoding="utf-8"))
+    }
+    if drawing.is_file():
+        text = drawing.read_text(encoding="utf-8")
+        drawing.write_text(with_icons(text, used), encoding="utf-8")
+
+
 def _correct_pages(app, exception) -> None:
     """Rewrite every built page in place once the build has succeeded."""
     if exception is not None or app.builder.format != "html":
@@ -177,6 +209,7 @@ def _correct_pages(app, exception) -> None:
             after = back_links(after, ".".join(where[1:]), described)
         if after != before:
             page.write_text(after, encoding="utf-8")
+    _keep_used_icons(out)
 
 
 def _let_go_of_the_environment(app, doctree) -> None:

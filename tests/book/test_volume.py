@@ -11,6 +11,7 @@ from copy import copy
 from bs4 import BeautifulSoup, Tag
 
 MOST_OF_A_PAGE, MOST_OF_THE_BOOK = 3_000, 90_000
+MOST_BYTES = 3_000_000
 LOOKED_UP = ("book/api/", "book/generated/", "_modules/")
 
 
@@ -48,3 +49,18 @@ def test_a_page_and_the_book_can_be_finished(book) -> None:
     assert len(counts) > 60
     assert {name: words for name, words in counts.items() if words > MOST_OF_A_PAGE} == {}
     assert sum(counts.values()) <= MOST_OF_THE_BOOK
+
+
+def test_a_page_loads_little_before_it_is_scrolled(book) -> None:
+    heavy = {}
+    for name, page in book.pages.items():
+        linked = {e.get("src") for e in page.select("script[src], img[src]:not([loading=lazy])")}
+        linked |= {e["href"] for e in page.select("link[rel=stylesheet][href]")}
+        paths = {(book.folder / name).parent / address.partition("?")[0] for address in linked}
+        loaded = [(book.folder / name), *(path for path in paths if path.is_file())]
+        size = sum(path.stat().st_size for path in loaded)
+        if size > MOST_BYTES and not name.startswith("_modules/"):
+            heavy[name] = size
+    assert heavy == {}
+    pictures = [i for p in book.pages.values() for i in p.select("article figure img")]
+    assert all(picture.get("loading") == "lazy" for picture in pictures)
