@@ -8,11 +8,17 @@
    that breaks between a formula and its comma.
 3. A statement of a paper is called by the paper's number, in its title and in links to it, and
    has no second number of the book's.
+
+Every page's head says besides how it is cited and previewed, and a book with an address has a
+sitemap.
 """
 
 import re
+import textwrap
 from collections.abc import Container, Mapping, Sequence
+from html import escape, unescape
 from pathlib import Path
+from urllib.parse import urljoin
 
 from docutils import nodes
 
@@ -70,8 +76,10 @@ CORRECTIONS = [
     ),
     # On a phone a wide figure scrolls in its own box, which the keyboard must reach.
     (re.compile(r'(<figure class="[^"]*" id="(?:fig-|id\d)[^"]*")>'), r'\1 tabindex="0">'),
-    # No setting either: a page of a hundred small pictures loads those that come into sight.
-    (re.compile(r'<img (?=[^>]*class="sd-card-img-top")'), '<img loading="lazy" '),
+    # No setting either: a page loads the pictures that come into sight.
+    (re.compile(r'<img (?![^>]*(?:loading=|class="logo))'), '<img loading="lazy" '),
+    # Every proof and every statement has the same id for its inside.
+    (re.compile(r' id="proof-content"'), ""),
     # A browser may break a line on either side of a formula, even before a comma.
     (
         re.compile(r'([(\[“]?<span class="math [^"]*">\\\([^<]*</span>[),.;:!?’”\]]+)'),
@@ -150,6 +158,38 @@ def named_as_printed(html: str, names: Mapping[tuple[str, str], Sequence[str]]) 
     return _REFERENCE.sub(called, titled)
 
 
+#: one icon in the theme's script: its name, size, other names, code and outline
+_DRAWN = re.compile(
+    r'(?:"([a-z0-9-]+)"|\b([a-z0-9]+)):\[\d+,\d+,\[([^\]]*)\],"[0-9a-f]+",'
+    r'(?:"[^"]*"|\[[^\]]*\])\],?'
+)
+_ICON = re.compile(r"\bfa-([a-z0-9-]+)")
+
+
+def with_icons(script: str, used: Container[str]) -> str:
+    """Return the script that draws icons with those that are used: a few of two thousand."""
+
+    def kept(match: re.Match[str]) -> str:
+        names = [match[1] or match[2], *re.findall(r'"([^"]+)"', match[3])]
+        return match[0] if any(name in used for name in names) else ""
+
+    return _DRAWN.sub(kept, script)
+
+
+def _keep_used_icons(out: Path) -> None:
+    """Leave out of the theme's largest script the icons that no page and no script names."""
+    drawing = out / "_static" / "scripts" / "fontawesome.js"
+    scripts = [path for path in (out / "_static").rglob("*.js") if path != drawing]
+    used = {
+        icon
+        for path in (*out.rglob("*.html"), *scripts)
+        for icon in _ICON.findall(path.read_text(encoding="utf-8"))
+    }
+    if drawing.is_file():
+        text = drawing.read_text(encoding="utf-8")
+        drawing.write_text(with_icons(text, used), encoding="utf-8")
+
+
 def _correct_pages(app, exception) -> None:
     """Rewrite every built page in place once the build has succeeded."""
     if exception is not None or app.builder.format != "html":
@@ -169,6 +209,7 @@ def _correct_pages(app, exception) -> None:
             after = back_links(after, ".".join(where[1:]), described)
         if after != before:
             page.write_text(after, encoding="utf-8")
+    _keep_used_icons(out)
 
 
 def _let_go_of_the_environment(app, doctree) -> None:
@@ -189,11 +230,56 @@ def _write_in_parallel(app, env) -> None:
     app.parallel = app.config.writers + 1  # besides this one, which resolves their references
 
 
+#: letters of a page's description
+_DESCRIBED = 200
+
+
+def _describe(app, pagename, templatename, context, doctree) -> None:
+    """Add what search engines, reference managers and previews read to a page's head."""
+    if doctree is None:
+        return
+    first = next(iter(doctree.findall(nodes.paragraph)), None)
+    words = " ".join((first.astext() if first is not None else "").split())
+    title = " ".join(re.sub(r"<[^>]*>", "", context.get("title", "")).split())
+    said = {
+        "property": {
+            "og:title": title,
+            "og:type": "article",
+            "og:site_name": app.config.project,
+            "og:description": textwrap.shorten(words, _DESCRIBED, placeholder=" ...") or title,
+        },
+        "name": {
+            "citation_title": f"{title} ({app.config.project})",
+            "citation_author": app.config.author,
+            "citation_publication_date": app.config.copyright,
+        },
+    }
+    if app.config.html_baseurl:
+        said["property"]["og:url"] = urljoin(app.config.html_baseurl, f"{pagename}.html")
+    context["metatags"] = context.get("metatags", "") + "".join(
+        f'\n<meta {kind}="{tag}" content="{escape(unescape(content))}">'
+        for kind, tags in said.items()
+        for tag, content in tags.items()
+    )
+
+
+def _write_sitemap(app, exception) -> None:
+    """Write the addresses of all pages, if the book has one."""
+    if exception is None and app.config.html_baseurl and app.builder.format == "html":
+        pages = (urljoin(app.config.html_baseurl, f"{p}.html") for p in sorted(app.env.found_docs))
+        listed = "".join(f"<url><loc>{escape(page)}</loc></url>" for page in pages)
+        schema = "http://www.sitemaps.org/schemas/sitemap/0.9"
+        text = f'<?xml version="1.0" encoding="UTF-8"?><urlset xmlns="{schema}">{listed}</urlset>'
+        (Path(app.outdir) / "sitemap.xml").write_text(text, encoding="utf-8")
+
+
 def setup(app) -> dict[str, object]:
     """Register them with Sphinx; ``writers`` is the number of processes that write pages."""
     app.add_config_value("writers", 0, "")
     app.connect("env-updated", _write_in_parallel)
     app.connect("doctree-read", _number_equations)
     app.connect("doctree-read", _let_go_of_the_environment)
+    app.connect("html-page-context", _describe)
     app.connect("build-finished", _correct_pages)
+    app.connect("build-finished", _write_sitemap)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -17,7 +17,7 @@
 # cancels in the model, and no order of the data needs to be secret. Which of the two tells more about a record? At the end of this page you can
 # answer it at equal accuracy, for an attacker who knows the order and for one who does not.
 #
-# The theory is on the page {doc}`../../book/papers/beyond`: {prf:ref}`without sampling <prf-beyond-correlated>`, a whole run with correlated
+# The theory is on the page {doc}`../../book/papers/beyond_runs`: {prf:ref}`without sampling <prf-beyond-correlated>`, a whole run with correlated
 # noise is one Gaussian release.
 
 # %% tags=["parameters", "hide-cell"] mystnb={"code_prompt_show": "Parameters of this page"}

@@ -16,7 +16,7 @@
 # Bounds and accountants assume Poisson sampling: each step draws each record by itself. Loaders shuffle, or take batches of one size. How wrong is a
 # Poisson answer for them, and which way? At the end of this page you can say it for a run of your own, in epsilon and in reconstruction.
 #
-# The theorems are on the page {doc}`../../book/papers/beyond`: {prf:ref}`random allocation <prf-beyond-allocation>`,
+# The theorems are on the page {doc}`../../book/papers/beyond_runs`: {prf:ref}`random allocation <prf-beyond-allocation>`,
 # {prf:ref}`fixed sizes <prf-beyond-fixed-size>` and {prf:ref}`shuffling <prf-beyond-shuffling>`.
 
 # %% tags=["parameters", "hide-cell"] mystnb={"code_prompt_show": "Parameters of this page"}
@@ -44,7 +44,7 @@ study = Study(
 # %% [markdown]
 # ## Poisson's answer and the others
 #
-# Five ways to draw the batches of a run, alike in noise, batch size and steps:
+# Five samplers with equal noise, batch size and steps:
 #
 # - **Poisson** sampling;
 # - **random allocation**, or balls-and-bins: each epoch, every record goes into one batch, drawn uniformly by itself {cite:p}`chua2025balls`;

@@ -17,7 +17,7 @@
 # out every guarantee under which that would be too lucky. What lies between audit and bound is all that is unknown. At the end of this page you can audit a run
 # of your own, know what one run can show and what it cannot, and catch a run that forgot its noise.
 #
-# The theory is on the page {doc}`../../book/papers/beyond`: {prf:ref}`the audit of one run <prf-beyond-audit>`.
+# The theory is on the page {doc}`../../book/papers/beyond_runs`: {prf:ref}`the audit of one run <prf-beyond-audit>`.
 
 # %% tags=["parameters", "hide-cell"] mystnb={"code_prompt_show": "Parameters of this page"}
 profile = "quick"  # "quick" or "paper"
@@ -104,7 +104,7 @@ study.judge(audit_from_below, tables)
 # %% [markdown]
 # ## Try it
 #
-# **Compute.** All of 50 guesses about 1,000 canaries are right. What do 50 runs with one right guess each show more than one run with 50?
+# **Compute.** All of 50 guesses about 1,000 canaries are right. Why do 50 runs with one guess each prove more than one run with 50?
 
 # %% tags=["hide-cell"] mystnb={"code_prompt_show": "Solution"}
 one_run = privacy.audit_epsilon(50, 50, 1e-5, canaries=1000)

@@ -21,7 +21,7 @@
 # At the end of this page you can say which assumption such an attacker breaks, which bound holds
 # nevertheless, and that two opposite gradients attain it.
 #
-# The theory is on the page {doc}`../../book/papers/beyond`: {prf:ref}`with knowledge <prf-beyond-knowledge>`, {prf:ref}`with unequal secrets <prf-beyond-secrets>`.
+# The theory is on the page {doc}`../../book/papers/beyond_notions`: {prf:ref}`with knowledge <prf-beyond-knowledge>`, {prf:ref}`with unequal secrets <prf-beyond-secrets>`.
 
 # %% tags=["parameters", "hide-cell"] mystnb={"code_prompt_show": "Parameters of this page"}
 profile = "quick"  # "quick" or "paper"

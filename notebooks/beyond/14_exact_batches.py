@@ -18,7 +18,7 @@
 # linear algebra alone, say when that works, and tell a right answer from a wrong one without knowing the batch.
 #
 # The attack is SPEAR {cite:p}`dimitrov2024spear`; a search by descent for larger batches follows an idea of SPEAR++ {cite:p}`bakarsky2025spear`. What it rests on
-# is on the page {doc}`../../book/papers/beyond`: {prf:ref}`when zeros determine a batch <prf-beyond-sparse_batches>`.
+# is on the page {doc}`../../book/papers/beyond_batches`: {prf:ref}`when zeros determine a batch <prf-beyond-sparse_batches>`.
 
 # %% tags=["parameters", "hide-cell"] mystnb={"code_prompt_show": "Parameters of this page"}
 profile = "quick"  # "quick" or "paper"

@@ -56,7 +56,7 @@ study = Study(
 # circle and the sphere, with SciPy's density, and over the latitudes in the paper's dimension. It
 # grows with the angle, as footnote 3 says. For $(\varepsilon,\delta)$ every hockey-stick divergence
 # must grow with the angle as well. It does; the proof is in {doc}`the companion
-# </book/papers/beyond>`.
+# </book/papers/beyond_directions>`.
 
 # %% tags=["exhibit:biswas2024/prop1"]
 from companion.papers.biswas2024 import prop1

@@ -51,10 +51,9 @@ study = Study(
 #
 # Both mechanisms are symmetric around the true gradient, so the direction that they release is described by
 # one random number, its cosine with the true one ({prf:ref}`Equal cosine, equal direction
-# <prf-beyond-directions>`). Where its mean is the same for both, its two laws are at most 0.029 apart in
-# total variation, whatever the mean; and the published attack uses nothing but the direction. So
-# neither accuracy nor reconstruction should tell the mechanisms apart, and over four orders of
-# magnitude of noise they do not: all points lie on one curve. The paper's pairs lie far apart on it. At equal
+# <prf-beyond-directions>`). At equal mean cosine the two laws differ by at most 0.029 in
+# total variation, and the published attack uses nothing but the direction. So neither accuracy nor reconstruction
+# should tell the mechanisms apart, and over four orders of magnitude of noise they do not: all points lie on one curve. The paper's pairs lie far apart on it. At equal
 # $\varepsilon$, then, von Mises-Fisher noise does protect better, as the paper says, and costs more
 # accuracy. *At matched utility* it protects better, too, where the network is untrained: its cosine is
 # the same at every step, while that of Gaussian noise is large at first, where gradients are long,

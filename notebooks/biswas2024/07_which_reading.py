@@ -18,7 +18,7 @@
 #
 # In the recorded run of {ref}`Table II <exhibit-biswas2024-table2>` the errors under von Mises-Fisher noise
 # and under clipping alone are nearly as printed. The errors *without* defence lie a third above print, and
-# those under Gaussian noise above print as well. Noise cannot explain the former. Three other things are
+# those under Gaussian noise above print as well. Noise cannot explain the undefended errors. Three other things are
 # not stated: where the search starts, the network's first weights, and the units of the pixels. Changed one
 # at a time, in {ref}`the attack at work <exhibit-biswas2024-alg_iga>`, none of them explains the gap. Here
 # they are changed together.

@@ -60,10 +60,14 @@ study = Study(
 # \gamma = \Phi\bigl(\Phi^{-1}(\kappa) + \sqrt T/\sigma\bigr).
 # $$
 #
+# :::::{dropdown} Where $\sigma$ comes from
+# :class-container: argument
+#
 # **Where $\sigma$ comes from.** The paper names an $\varepsilon$ and not the noise. Here, as everywhere
 # on the pages of this paper, $\sigma$ is the least noise multiplier with which $T$ steps at sampling rate
 # $q$ are $(\varepsilon,10^{-5})$-private, by an accountant with certified errors:
 # {py:func}`reconrisk.privacy.noise_for_epsilon`.
+# :::::
 #
 # The left panel has the bound over $\varepsilon$, beside the earlier bound from Rényi privacy,
 # {eq}`eq-hayes2023-2`; the table has the best attacks in three geometries. The right panel is about a

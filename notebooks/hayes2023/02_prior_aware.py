@@ -59,9 +59,8 @@ study = Study(
 # plus the target's clipped gradient where it took part. {prf:ref}`Algorithm 2 <prf-hayes2023-alg2>`
 # sums each candidate's inner products with it. For the target such a product is normal with mean
 # $C^2$; for another candidate the mean is smaller, about zero if gradients are orthogonal. Gradients
-# of images of one class are not, which is one reason why the attack stays below the bound. The other
-# is geometry: even orthogonal gradients do not reach the bound, as
-# {prf:ref}`the exact success <prf-beyond-bayes>` shows.
+# of images of one class are not, which is one reason why the attack stays below the bound. Second, orthogonal
+# gradients cannot reach it either ({prf:ref}`the exact success <prf-beyond-bayes>`).
 
 # %%
 import torch

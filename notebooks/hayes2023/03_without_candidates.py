@@ -136,6 +136,9 @@ study.judge(alg_model_based, tables)
 # In the recorded run its error falls below the nearest neighbours' near $1{,}700$; at $1{,}000$ it is
 # 0.038, three quarters of the model-based one's 0.051. The next exhibit asks what it lacks.
 #
+# :::::{dropdown} The lines that are ours, and that of Guo et al.
+# :class-container: argument
+#
 # Three of the theory lines are ours. Each binds a different set of attackers:
 #
 # - *dotted*, Cramér and Rao's error of an unbiased reconstruction on the same models. It does not bind
@@ -150,6 +153,7 @@ study.judge(alg_model_based, tables)
 # with the order-2 Rényi divergence $\varepsilon$. We draw it with that and with the $\varepsilon$ of the axis,
 # because the text of Section 2.1 does not say which; it is far below the attack either way. It holds
 # for unbiased attacks; where $\varepsilon$ is small, the error of any constant image is below it.
+# :::::
 
 # %%
 import math
@@ -205,6 +209,9 @@ print(f"by hand: at epsilon = 10 a list of 1,000 digits leaves {left.mean():.2f}
 # knows of images. Van Trees' bound says how much knowledge of mean and covariance could be worth;
 # {ref}`a learnt prior <exhibit-beyond-prior_on_run>` says what it is worth.
 #
+# :::::{dropdown} A puzzle: where the attack begins to work
+# :class-container: argument
+#
 # **A puzzle, and what was missing.** In print the attack "starts to perform well" on MNIST between
 # $\varepsilon=100$ and $1{,}000$. Ours first passed the nearest neighbours' error near $4{,}000$, and the
 # Cramér–Rao error on our models seemed to prove that nothing better could be had at $1{,}000$. Three
@@ -222,6 +229,7 @@ print(f"by hand: at epsilon = 10 a list of 1,000 digits leaves {left.mean():.2f}
 # {ref}`the attack <exhibit-hayes2023-alg_gradient_based>` is no better. The
 # lesson: whoever writes "no attack can" must name the prior of the bound, a curve over $\varepsilon$ needs
 # the share of clipped gradients beside it, and a threshold needs its authors' own explanation.
+# :::::
 
 # %% [markdown]
 # ### Figure 6: what they look like

@@ -24,8 +24,8 @@
 # candidates' gradients are orthogonal ({ref}`Bayes success <exhibit-beyond-bayes_success>`): no attack
 # on such candidates can close the gap between the two curves.
 #
-# There are two kinds of points. *Own model*: each trial trains the model that it attacks, as in the paper.
-# *Shared*: many trials use the gradients of a few models, for wide networks and small intervals.
+# Each trial trains a model (*own model*, as in the paper), or several share one (*shared*, for wide networks and small
+# intervals).
 
 # %% tags=["parameters", "hide-cell"] mystnb={"code_prompt_show": "Parameters of this page"}
 profile = "quick"  # "quick" or "paper"

@@ -19,7 +19,7 @@
 # Hayes et al. find their prior-aware attack "nearly identical" to their bound, with a gap that widens
 # for larger $\varepsilon$ and priors. Is the gap due to the attack or to the bound? In the Gaussian
 # reduction the success of the best possible attack can be computed, and so can its distance from the
-# bound. Statements and proofs are on the {doc}`companion's page </book/papers/beyond>`.
+# bound. Statements and proofs are on the {doc}`companion's page </book/papers/beyond_lists>`.
 
 # %% tags=["parameters", "hide-cell"] mystnb={"code_prompt_show": "Parameters of this page"}
 profile = "quick"  # "quick" or "paper"

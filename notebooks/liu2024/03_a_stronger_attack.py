@@ -25,7 +25,7 @@
 # it fits records and residuals to every released entry by least squares
 # ({func}`reconrisk.attacks.refine_records`). The least error of any unbiased attack is computed exactly, from
 # the derivatives of the released entries ({func}`reconrisk.bounds.cramer_rao_error`). The argument is on
-# {doc}`the companion's page </book/papers/beyond>`.
+# {doc}`the companion's page </book/papers/beyond_batches>`.
 
 # %% tags=["parameters", "hide-cell"] mystnb={"code_prompt_show": "Parameters of this page"}
 profile = "quick"  # "quick" or "paper"

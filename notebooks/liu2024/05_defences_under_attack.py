@@ -22,16 +22,19 @@
 # of {doc}`From Mean to Extreme </book/papers/mean_to_extreme>`, as a reference for how simple an
 # attack can be.
 #
+# :::::{dropdown} What the quick profile scales down
+# :class-container: argument
+#
 # The paper attacks a ResNet-18 with an extra layer of 16,384 neurons, for 10,000 iterations on a
 # GPU. The quick profile attacks a small convolutional network with the same extra layer, scaled
-# down, on small colour patches of photographs, for eighty iterations of a brief schedule that reach
-# what two hundred of the published one do. The network is just large enough that an undefended
+# down, on small colour patches of photographs. Eighty iterations of a short schedule match two hundred of the published one. The network is just large enough that an undefended
 # gradient determines its batch. The attacks of Tables 4, 7 and 8 and Figures 3 and 4 are the same runs; Figure 2
 # shows CIFAR-10's own images. Two differences from the paper matter. The paper's network has
 # about a thousand gradient entries for each unknown pixel, the small one some tens: noise and
 # dropped entries average out less. And noise and clipping are absolute numbers, $\sigma_0$ from
 # 0.001 to 0.1 and $C$ from 2 to 8, whose meaning depends on the gradient's norm. Both profiles keep
 # them; the table below the first figure says what they amount to here.
+# :::::
 
 # %% tags=["parameters", "hide-cell"] mystnb={"code_prompt_show": "Parameters of this page"}
 profile = "quick"  # "quick" or "paper"
@@ -67,6 +70,9 @@ study = Study(
 # *Robbing the Fed* ({func}`reconrisk.attacks.imprint_attack`) puts a manipulated layer in front of
 # the network and reads its gradient.
 #
+# :::::{dropdown} Which attack is strongest, and the order of the defences
+# :class-container: argument
+#
 # Which attack is strongest depends on the defence, in print and here, but not in the same way.
 # Robbing the Fed recovers a record exactly if it is alone in its bin of the manipulated layer,
 # which no inversion of a deep network matches. Noise of the printed sizes prevents it as it is run
@@ -83,6 +89,7 @@ study = Study(
 # our network it is the other way round, as one would expect: the smallest entries carry least. About
 # a third of the printed errors are larger than 0.24, that of CIFAR-10's mean image at 32 pixels, which
 # uses no gradient at all (though Table 7 leaves the units of the RMSE in doubt).
+# :::::
 
 # %%
 import torch
@@ -213,12 +220,16 @@ study.judge(table8, tables)
 # Recorded on CIFAR-10 with the image prior, matching gains one to three decibels under noise of 0.05 and 0.1,
 # and in batches of eight it gains in all but one setting.
 #
+# :::::{dropdown} Clipping, and claim E-032
+# :class-container: argument
+#
 # Clipping is a common factor, and neither a cosine nor the fit, which estimates the factor, sees it.
 # So the clipped cells of Tables 7 and 8 must be those without a defence, and nearly are in Table 7
 # (0.16 to 0.19 beside 0.15). In Table 8 0.19 to 0.25 stand beside 0.16, at every batch size, and what
 # claim E-032 reads as a gain of matching under clipping is that difference. Clipping each tensor by
 # itself would change nothing either, with a cosine for each. Clipping each picture's gradient would matter,
 # and "individual model gradients" (Section 5.1) may mean that; but then Table 7 does not show it.
+# :::::
 
 # %%
 from reconrisk.attacks import fit_features, recover_features
@@ -321,6 +332,9 @@ study.judge(fig3, tables)
 # %% [markdown]
 # ## Attackers who know the defence
 #
+# :::::{dropdown} What these attackers see and do
+# :class-container: argument
+#
 # The attacks above take every update for a plain gradient. But a defence shows which entries it
 # removes, as zeros; the number of local steps is the server's own protocol; and the size of the
 # noise is public. The same inversion is run again on the same updates, from the same first
@@ -330,6 +344,7 @@ study.judge(fig3, tables)
 # {class}`~reconrisk.attacks.Objective`). Random entry dropout and local aggregation lose most of
 # their apparent effect. Under pruning, which keeps the largest entries, comparing those alone helps
 # only where most of the update is gone. Clipping has no effect on either attacker.
+# :::::
 
 # %%
 import torch
@@ -362,12 +377,15 @@ study.judge(aware_attackers, tables)
 # noise, for unbiased attackers (Cramér and Rao) and, if the pictures' normal law is known, for all
 # (van Trees, {func}`reconrisk.bounds.van_trees_error`).
 #
+# :::::{dropdown} What is only hidden
+# :class-container: argument
+#
 # Least squares on the same derivative ({func}`reconrisk.attacks.refine_updates`) then find what is
 # only hidden. Started at the mean picture, with the normal law of other pictures at first, they
 # find the batch (here one of two pictures) to several digits, also where 90 % of the update were
 # pruned. Under the paper's strongest noise, where inversion finds noise,
-# they come near the bound. That the largest networks of today resist such an attack is a matter of
-# its cost, not of the defence; see {prf:ref}`the statement <prf-beyond-hidden>`.
+# they come near the bound. Large networks resist only because the attack is costly; see {prf:ref}`the statement <prf-beyond-hidden>`.
+# :::::
 
 # %%
 import torch

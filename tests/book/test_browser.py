@@ -180,13 +180,26 @@ def test_ledger_filters(address, page) -> None:
     assert 0 < refuted.count() < every
     counting = [row.locator(".verdict").first.inner_text() for row in refuted.all()]
     assert set(counting) == {"refuted"}
+    page.select_option("form.ledger-filter select", "")
+    page.fill("form.ledger-filter input", "a-")
+    ids = page.locator("table.ledger").first.locator("tbody td:first-child")
+    page.locator("table.ledger").first.locator("th button").first.click()
+    page.locator("table.ledger").first.locator("th button").first.click()
+    assert ids.all_inner_texts() == sorted(ids.all_inner_texts(), reverse=True)
+
+
+def test_a_link_into_a_folded_ledger_opens_it(address, page) -> None:
+    page.goto(f"{address}/{LEDGER}#claim-c-001")
+    assert page.locator("#claim-c-001").is_visible()
 
 
 def test_ledger_is_whole_without_scripts(address, browser) -> None:
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
     page.goto(f"{address}/{LEDGER}")
-    assert page.locator("table.ledger tbody tr:visible").count() > 200
+    assert page.locator("table.ledger tbody tr").count() > 200
+    page.locator("details:has(table.ledger) > summary").first.click()
+    assert page.locator("table.ledger tbody tr:visible").count() > 10
     assert page.locator("form.ledger-filter:visible").count() == 0
     context.close()
 

@@ -164,19 +164,18 @@ def test_exhibits_stand_on_their_notebooks_page(book) -> None:
 
 
 def test_exhibits_lead_to_their_papers(book) -> None:
-    """Heading and caption name the paper's figure and link to the paper."""
+    """The heading names the paper's figure and links to the paper."""
     for exhibit_id, result in stored.stored_results(ROOT).items():
         row = registry.exhibit(exhibit_id)
         where = sources.address(row.paper_key)
         assert bool(where) == (row.paper_key != "beyond")
         if where:
             page = book.pages[result.notebook.replace(".ipynb", ".html")]
-            name = _html_id(f"fig-{exhibit_id}")
-            for place in filter(None, (page.find(id=_html_id(row.anchor)), page.find(id=name))):
-                # where a heading has several labels, all but one are spans in it
-                link = (place.parent if place.name == "span" else place).find("a", href=where)
-                assert link is not None, (exhibit_id, place.name)
-                assert link.get_text().startswith(f"Paper {sources.letter(row.paper_key)}, ")
+            place = page.find(id=_html_id(row.anchor))
+            # where a heading has several labels, all but one are spans in it
+            link = (place.parent if place.name == "span" else place).find("a", href=where)
+            assert link is not None, exhibit_id
+            assert link.get_text().startswith(f"Paper {sources.letter(row.paper_key)}, ")
 
 
 def test_every_exhibit_can_be_taken_along(book) -> None:
@@ -302,8 +301,27 @@ def test_launch_buttons_lead_to_the_notebook(book) -> None:
     page = book.pages[stored.notebooks(ROOT)[0].relative_to(ROOT).with_suffix(".html").as_posix()]
     links = [a["href"] for a in page.select("a[href]")]
     name = stored.notebooks(ROOT)[0].relative_to(ROOT).as_posix()
-    for hub in ("mybinder.org", "colab.research.google.com", "git-pull"):
+    for hub in ("mybinder.org", "colab.research.google.com"):
         assert [link for link in links if hub in link and name in unquote(link)], hub
+    assert not [link for link in links if "example.org" in link or "git-pull" in link]
+
+
+_HEAD = ("og:title", "og:site_name", "og:description", "citation_title", "citation_author")
+
+
+def test_pages_say_how_to_cite_and_to_preview_them(book) -> None:
+    for name, page in book.pages.items():
+        if name.startswith(("book/", "notebooks/")):
+            tags = page.select("meta[content]")
+            said = {m.get("name") or m.get("property"): m["content"] for m in tags}
+            assert all(said.get(tag) for tag in _HEAD), name
+
+
+def test_no_id_repeats_on_a_page(book) -> None:
+    for name, page in book.pages.items():
+        if name.startswith(("book/", "notebooks/")):
+            ids = [e["id"] for e in page.select("article [id]")]
+            assert sorted(ids) == sorted(set(ids)), name
 
 
 def test_mathjax_is_the_small_part(book) -> None:

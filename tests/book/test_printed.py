@@ -29,6 +29,7 @@ def test_every_page_and_picture_is_there_and_every_link_leads_somewhere(book, sh
     assert sorted({href for href in inner if href[1:] not in anchors}) == []
     pages = [page for part in printed.parts_of(CONTENTS) for page in part.pages]
     assert len(sheet.select("section.page")) == len(pages) > 60
+    assert not [page for page in pages if page.startswith("book/api/")]
     pictures = [img["src"] for img in sheet.find_all("img")]
     assert len(pictures) > 150
     lost = [p for p in pictures if "://" not in p and not (book.folder / p).is_file()]

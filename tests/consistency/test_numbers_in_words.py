@@ -313,7 +313,7 @@ SAID = (
         beside_the_mean_image,
     ),
     (
-        "book/papers/beyond.md",
+        "book/papers/beyond_runs.md",
         "clustering matches {}% and {}% of 100 and 400 steps",
         filtered_steps,
     ),

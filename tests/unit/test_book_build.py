@@ -399,8 +399,7 @@ def test_pictures_get_caption_name_and_alternative_text(dressed) -> None:
     figure = cell.metadata["mystnb"]["figure"]
     assert figure["name"] == "fig-mean_to_extreme-fig1"
     assert figure["caption"] == (
-        r"What it shows: $x_1$. Run here: something on \<data\> with a\_name. To compare with: "
-        f"[Paper A, Figure 1]({sources.address('mean_to_extreme')}). Verdict: reproduced."
+        r"What it shows: $x_1$. Run here: something on \<data\> with a\_name."
     )
     assert cell.metadata["mystnb"]["image"]["alt"] == "A curve that rises."
     assert [list(o.data) for o in cell.outputs] == [["image/png", "text/plain"]]
@@ -460,18 +459,53 @@ def test_a_cell_whose_verdict_failed_keeps_its_picture_and_its_error(dressed, tm
     assert "image/png" in cell.outputs[0].data and "mystnb" not in cell.metadata
 
 
-@pytest.mark.parametrize(("status", "opened"), [("reproduced", False), ("differs", True)])
-def test_verdicts_fold_unless_there_is_something_to_look_at(status, opened) -> None:
+def test_a_picture_after_the_recorded_one_is_folded_and_has_no_caption_twice() -> None:
+    data = {"image/png": picture(), "text/plain": "<Figure>"}
+    cell = nbformat.v4.new_code_cell(outputs=[nbformat.v4.new_output("display_data", data=data)])
+    shown = Shown("mean_to_extreme/fig1", "notebooks/a", result("mean_to_extreme/fig1"), b"png")
+    stage._captioned(cell, shown, second=True)
+    assert "hide-output" in cell.metadata["tags"]
+    assert cell.metadata["mystnb"]["code_prompt_show"] == "Show the quick run's picture"
+    said = cell.metadata["mystnb"]["figure"]["caption"]
+    assert said.startswith("The quick run of the same. Run here:") and "What it shows" not in said
+
+
+def test_the_head_names_what_its_folds_hold_against_it() -> None:
+    content = result("mean_to_extreme/fig1")
+    content["verdicts"] += [
+        content["verdicts"][0] | {"target": "A-001", "status": "refuted"},
+        content["verdicts"][0] | {"target": "mean_to_extreme/fig1_left", "status": "not decided"},
+        content["verdicts"][0] | {"target": "A-002", "status": "reproduced"},
+    ]
+    shown = Shown("mean_to_extreme/fig1", "notebooks/a", content, None)
+    said = stage._contrary(shown, Gallery({"mean_to_extreme/fig1": shown}))
+    assert "refuted</span> {ref}`A-001 <claim-a-001>`" in said
+    assert "not decided</span>" in said and "A-002" not in said
+
+
+def test_a_long_table_shows_its_first_rows_and_folds_the_whole() -> None:
+    def table(rows: int) -> str:
+        body = "".join(f"<tr><td>{i}</td></tr>" for i in range(rows))
+        return f"<table><thead><tr><th>n</th></tr></thead><tbody>{body}</tbody></table>"
+
+    assert stage.shortened(table(10)) == table(10)
+    in_sight, _, folded = stage.shortened(table(50)).partition("<details")
+    assert in_sight.count("<td>") == 10 and folded.count("<td>") == 50
+    assert "All 50 rows" in folded
+
+
+@pytest.mark.parametrize("status", ["reproduced", "differs"])
+def test_verdicts_fold_below_their_count(status) -> None:
     content = result("mean_to_extreme/prop1", status)
     page = f'<div class="verdicts">{status}</div>'
     data = {"text/html": page, "text/plain": "r"}
     cell = nbformat.v4.new_code_cell(
         outputs=[nbformat.v4.new_output("execute_result", data=data, execution_count=1)]
     )
-    stage._fold_verdicts(cell, Shown("mean_to_extreme/prop1", "notebooks/a", content, None))
+    stage._fold_outputs(cell, Shown("mean_to_extreme/prop1", "notebooks/a", content, None))
     (output,) = cell.outputs
-    assert ('<details class="exhibit-verdicts" open>' in output.data["text/html"]) is opened
-    assert page in output.data["text/html"] and "text/plain" not in output.data
+    folded = f'<details class="exhibit-verdicts"><summary>Checks: 1 {status}</summary>{page}'
+    assert output.data["text/html"].startswith(folded) and "text/plain" not in output.data
 
 
 def test_one_exhibit_in_two_notebooks_is_an_error(tmp_path: Path) -> None:
@@ -489,6 +523,7 @@ def test_addresses_follow_the_environment() -> None:
     assert stage.addresses(config, {}) == stage.Addresses("https://a", "main", "https://h")
     fork = {"BOOK_REPOSITORY_URL": "https://b", "BOOK_BRANCH": "x", "BOOK_HUB_URL": ""}
     assert stage.addresses(config, fork) == stage.Addresses("https://b", "x", "https://h")
+    assert stage.addresses(config | {"launch_buttons": {}}, {}).hub == ""
     assert stage.addresses(config, fork).source("a.py") == "https://b/blob/x/a.py"
 
 

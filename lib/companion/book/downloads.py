@@ -13,7 +13,7 @@ from companion.study.records import RECORDED
 from companion.study.registry import PAPERS
 from reconrisk import __version__
 
-__all__ = ["Files", "Source", "citation", "download_block", "gather", "offer"]
+__all__ = ["Files", "Source", "citation", "downloads", "gather", "offer"]
 
 #: where the files lie in the book's source
 FOLDER = Path("book", "generated", "downloads")
@@ -173,8 +173,8 @@ def offer(
     return "; ".join(f"{what} {', '.join(found)}" for what, found in links.items() if found)
 
 
-def download_block(offers: Mapping[str, str], cited: str) -> list[str]:
-    """Return the folded part of a page with an exhibit's files, and the sentence to cite it.
+def downloads(offers: Mapping[str, str], cited: str) -> list[str]:
+    """Return an exhibit's files and the sentence to cite it, as lines of Markdown.
 
     Parameters
     ----------
@@ -184,12 +184,4 @@ def download_block(offers: Mapping[str, str], cited: str) -> list[str]:
         As :func:`citation` returns it.
     """
     runs = [f"- {run.capitalize()} run: {links}." for run, links in offers.items() if links]
-    return [
-        "::::{dropdown} Download and cite",
-        ":class-container: exhibit-details",
-        "",
-        *runs,
-        "",
-        f"To cite: {cited}",
-        "::::",
-    ]
+    return [*runs, "", f"To cite: {cited}", ""]

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Sequence
 
 from companion.study import registry
 from companion.study.typeset import typeset
-from companion.study.verdicts import ACCUSING, STATUSES
+from companion.study.verdicts import STATUSES, Verdict
 
 __all__ = [
-    "OPENED",
     "anchor",
     "badge",
+    "checked",
     "escape",
     "exhibit_link",
     "list_table",
@@ -20,9 +20,6 @@ __all__ = [
     "slug",
     "tally",
 ]
-
-#: verdicts to look at: their folds are open
-OPENED = frozenset({*ACCUSING, "failed"})
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>$|#~^&!:])")
 _LIST_START = re.compile(r"^(\s*(?:\d+|))([-+.)])")
@@ -63,6 +60,12 @@ def tally(statuses: Iterable[str]) -> str:
     """Return the number of verdicts of each status, from best to worst."""
     counts = Counter(statuses)
     return ", ".join(f"{counts[s]} {badge(s)}" for s in STATUSES if counts[s]) or "none"
+
+
+def checked(verdicts: Iterable[Verdict]) -> str:
+    """Return the words above folded verdicts: how many there are of each status."""
+    counts = Counter(v.status for v in verdicts)
+    return f"Checks: {', '.join(f'{n} {status}' for status, n in counts.items())}"
 
 
 def exhibit_link(exhibit_id: str, text: str = "") -> str:

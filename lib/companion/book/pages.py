@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
+import pandas as pd
+
 from companion.book.costs_page import costs_page
 from companion.book.downloads import Files
 from companion.book.explorer import explorer_presets, explorer_report
@@ -23,14 +25,17 @@ from companion.book.markdown import (
     slug,
     tally,
 )
-from companion.book.print_against_ours import figure_of_print, in_print
-from companion.book.recorded_pages import recorded_page
+from companion.book.print_against_ours import figure_of_print, how_near, in_print
+from companion.book.recorded_pages import alternative, recorded_page
 from companion.book.sources import bibtex
 from companion.study import find_exhibit, registry
 from companion.study.registry import PAPERS, WEIGHTS, Claim, Defence, Erratum, Exhibit
 from companion.study.verdicts import STATUSES, Verdict
 
 __all__ = ["status_badges", "write_pages"]
+
+#: the errata that are told unfolded
+_HEAVIEST = next(iter(WEIGHTS))
 
 THUMBNAIL_WIDTH = 512  # pixels; one page has more than a hundred
 
@@ -65,14 +70,15 @@ def write_pages(
     folder.mkdir(parents=True, exist_ok=True)
     files = files or Files()
     pictures = _thumbnails(folder / "thumbnails", gallery)
+    numbers = pd.DataFrame() if files.tables is None else in_print(gallery, files.tables)
     pages = {
-        "exhibits.md": _exhibits(gallery, pictures, _print(folder / "print", gallery, files)),
+        "exhibits.md": _exhibits(gallery, pictures, figure_of_print(folder / "print", numbers)),
         "claims.md": _claims(gallery),
         "errata.md": _errata(gallery),
         "recorded.md": recorded_page(gallery.recorded, project, source),
         "_explorer_presets.md": explorer_presets(),
         "_explorer_report.md": explorer_report(),
-        "_summary.md": _summary(gallery),
+        "_summary.md": _summary(gallery) + ("" if numbers.empty else f"\n{how_near(numbers)}\n"),
         "_stand_ins.md": _stand_ins(gallery),
         "_threat_models.md": _threat_models(),
         "_costs.md": costs_page(),
@@ -93,16 +99,19 @@ def _figures(folder: Path, gallery: Gallery, files: Files) -> dict[str, str]:
         if shown.picture is None or shown.result is None:
             continue
         name = slug(exhibit)
-        picture = files.staged(exhibit)
+        picture, alt = files.staged(exhibit), shown.result["alt"]
         if not picture:
             (folder / f"{name}.png").write_bytes(shown.picture)
             picture = f"/book/generated/figures/{name}.png"
         row = registry.exhibit(exhibit)
+        recorded = files.staged(f"{exhibit}-recorded")
+        if recorded and row.paper_key != "beyond":  # a paper's page shows the paper's own data
+            picture, alt = recorded, alternative(exhibit, gallery.recorded.records[exhibit])
         paper = "" if row.paper_key == "beyond" else f"{escape(PAPERS[row.paper_key])}, "
         fragments[f"_figure_{name}.md"] = "\n".join(
             [
                 f":::{{figure}} {picture}",
-                f":alt: {one_line(shown.result['alt'])}",
+                f":alt: {one_line(alt)}",
                 ":align: center",
                 "",
                 f"{paper}{exhibit_link(exhibit)}: {escape(row.title).rstrip('.')}.",
@@ -135,10 +144,13 @@ def status_badges(gallery: Gallery, target: str) -> str:
     if not recorded:
         return badge(gallery.status(target))
     first, second = gallery.status(target), gallery.shown_status(target)
+    profile = gallery.profile(target)
+    if first == recorded == second:
+        return f"{badge(first)} recorded and {profile} run"
     words = f"{badge(recorded)} recorded run"
     if first != recorded:  # an exhibit without a record has a worse verdict
         words = f"{badge(first)} in all; {words}"
-    return f"{words}, {badge(second)} {gallery.profile(target)} run"
+    return f"{words}, {badge(second)} {profile} run"
 
 
 # --- pages ------------------------------------------------------------------------------------
@@ -169,13 +181,6 @@ def _thumbnails(folder: Path, gallery: Gallery) -> dict[str, str]:
         (folder / name).write_bytes(lighter)
         paths[exhibit_id] = f"thumbnails/{name}"
     return paths
-
-
-def _print(folder: Path, gallery: Gallery, files: Files) -> list[str]:
-    """Return the figure of printed numbers against ours; none without tables."""
-    if files.tables is None:
-        return []
-    return figure_of_print(folder, in_print(gallery, files.tables))
 
 
 def _exhibits(gallery: Gallery, pictures: dict[str, str], overview: Sequence[str]) -> str:
@@ -226,43 +231,17 @@ def _card(exhibit: Exhibit, gallery: Gallery, pictures: dict[str, str]) -> str:
         lines += [f"({e.anchor})=" for e in (exhibit, *panels)]
     lines.append(f"**{escape(exhibit.place)}** {status_badges(gallery, exhibit.id)}")
     lines += ["", escape(exhibit.title)]
-    if panels:
-        lines += ["", f"Its {len(panels)} panels: {tally(gallery.status(p.id) for p in panels)}"]
     return "\n".join([*lines, "::::", ""])
 
 
 FILTER = """\
 ```{raw} html
 <form class="ledger-filter" role="search" hidden>
-<label>Show claims with <input type="search" name="text" autocomplete="off"></label>
-<label>and verdict <select name="verdict"><option value="">any</option>%(options)s</select></label>
+<label>Show rows with <input type="search" name="text" autocomplete="off"></label>
+<label>and verdict <select name="verdict"><option value="">any</option>%s</select></label>
 <output aria-live="polite"></output>
 </form>
-<script>
-document.addEventListener("DOMContentLoaded", () => {
-  const form = document.querySelector("form.ledger-filter");
-  const rows = [...document.querySelectorAll("table.ledger tbody tr")];
-  const count = form.querySelector("output");
-  const apply = () => {
-    const words = form.text.value.toLowerCase().split(/\\s+/).filter(Boolean);
-    const verdict = form.verdict.value;
-    let left = 0;
-    for (const row of rows) {
-      const text = row.textContent.toLowerCase();
-      const badge = row.querySelector(".verdict");
-      const fits = words.every((word) => text.includes(word)) &&
-        (!verdict || (badge && badge.textContent === verdict));
-      row.hidden = !fits;
-      left += fits;
-    }
-    count.textContent = `${left} of ${rows.length}`;
-  };
-  form.addEventListener("input", apply);
-  form.addEventListener("submit", (event) => event.preventDefault());
-  form.hidden = false;
-  apply();
-});
-</script>
+<script src="../../_static/ledger.js" defer></script>
 ```"""
 
 
@@ -272,61 +251,34 @@ def _claims(gallery: Gallery) -> str:
     options = "".join(
         f'<option value="{s}">{s}</option>' for s in STATUSES if s in set(statuses.values())
     )
-    header = ("Id", "Claim", "Verdict, checked at", "Evidence, or how to check")
     parts = [
         "# Claim ledger",
-        "Every checkable statement of the five papers and of this companion: where it stands, "
-        "what became of it, and the numbers behind that. Where a run on the papers' own data has "
-        "been recorded, its verdict counts and comes first.",
+        "Every checkable statement of the five papers and of this companion, and what became of "
+        "it. The link leads to the exhibit that checks it, whose folds have the numbers. Where a "
+        "run on the papers' own data has been recorded, its verdict counts.",
         f"{len(claims)} claims: {tally(statuses.values())}.",
-        FILTER % {"options": options},
+        FILTER % options,
     ]
     for key, title in PAPERS.items():
         rows = [
             (
                 f"({anchor('claim', c.id)})=\n{escape(c.id)}",
-                f"{escape(c.claim)}\n\n*{escape(c.place)}*",
-                f"{status_badges(gallery, c.id)}\n\n{_homes(gallery.verdicts_for(c.id))}".rstrip(),
-                _both_evidences(gallery, c.id) or escape(c.how_to_check),
+                f"{escape(c.claim)} *{escape(c.place)}*",
+                status_badges(gallery, c.id),
+                _homes(gallery.verdicts_for(c.id)) or escape(c.how_to_check),
             )
             for c in _of_paper(claims, key)
         ]
         if rows:
-            table = list_table(header, rows, widths=(8, 40, 17, 35), classes="ledger")
-            parts += [f"## {title}", table]
+            header = ("Id", "Claim", "Verdict", "Checked at")
+            table = list_table(header, rows, widths=(10, 56, 16, 18), classes="ledger")
+            parts.append(f"::::{{dropdown}} {title}: {len(rows)} claims\n{table}::::")
     return "\n\n".join(parts) + "\n"
 
 
 def _homes(judged: Sequence[tuple[Shown, Verdict]]) -> str:
     """Return links to the cells that computed the verdicts."""
     return ", ".join(dict.fromkeys(exhibit_link(shown.exhibit) for shown, _ in judged))
-
-
-def _both_evidences(gallery: Gallery, target: str) -> str:
-    """Return what the recorded runs compared, then what the notebooks did."""
-    quick = _evidence(v for _, v in gallery.verdicts_for(target))
-    recorded = _evidence(v for _, v in gallery.recorded.verdicts_for(target))
-    if not recorded:
-        return quick
-    profile = gallery.profile(target).capitalize()
-    return f"**Recorded run.** {recorded}\n\n**{profile} run.** {quick}"
-
-
-def _evidence(verdicts: Iterable[Verdict], said: Sequence[str] = ()) -> str:
-    """Return what was checked and found, without statements that the page has ``said`` above."""
-    paragraphs = []
-    for v in verdicts:
-        values = (("on", v.on), ("ours", v.ours), ("paper", v.paper), ("within", v.tolerance))
-        numbers = "; ".join(f"{label}: {escape(value)}" for label, value in values if value)
-        if v.statement in said:
-            paragraphs += [numbers] if numbers else []
-        else:
-            paragraphs.append(escape(v.told) + (f" ({numbers})" if numbers else ""))
-        if v.why and v.why not in said:
-            paragraphs.append(f"*{escape(v.reason)}*")
-        if v.notices:
-            paragraphs.append(f"Would have noticed: {escape(v.notices)}.")
-    return "\n\n".join(paragraphs)
 
 
 def _errata(gallery: Gallery) -> str:
@@ -344,34 +296,39 @@ def _errata(gallery: Gallery) -> str:
         if rows:
             parts.append(f"## {heading}")
         for e in rows:
-            judged = gallery.verdicts_for(e.id)
-            shown_at = _homes(judged) or exhibit_link(e.exhibit)
+            shown_at = _homes(gallery.verdicts_for(e.id)) or exhibit_link(e.exhibit)
+            said = (
+                ("Printed", escape(e.printed)),
+                ("Corrected", escape(e.corrected)),
+                ("Computed", f"{status_badges(gallery, e.id)} at {shown_at}"),
+            )
             parts += [
                 f"({anchor('erratum', e.id)})=\n"
                 f"### {escape(e.id)}: {escape(PAPERS[e.paper_key])}, {escape(e.place)}",
-                f"Printed\n: {escape(e.printed)}",
-                f"Corrected\n: {escape(e.corrected)}",
-                *_defence(e),
-                f"Computed\n: {status_badges(gallery, e.id)} at {shown_at}",
+                *([_terms(said), *_defence(e)] if weight == _HEAVIEST else _defence(e, said)),
             ]
-            evidence = _evidence((v for _, v in judged), (e.printed, e.corrected))
-            if evidence:
-                # further paragraphs of the same definition
-                parts.append("\n\n".join(f"  {line}" for line in evidence.split("\n\n")))
     if not registry.errata():
         parts.append("None has been computed yet.")
     return "\n\n".join([*parts, *_differing(gallery)]) + "\n"
 
 
-def _defence(row: Defence) -> Iterator[str]:
-    """Yield the reading, the defence and the answer to it, each a definition."""
-    for term, text in (
-        ("As we read it", row.reading),
-        ("In its defence", row.defence),
-        ("It stands because", row.stands_because),
-    ):
-        if text:
-            yield f"{term}\n: {escape(text)}"
+def _terms(said: Iterable[tuple[str, str]]) -> str:
+    return "\n\n".join(f"{term}\n: {text}" for term, text in said if text)
+
+
+def _defence(row: Defence, before: Sequence[tuple[str, str]] = ()) -> Iterator[str]:
+    """Yield the reading, the defence and the answer to it, folded with what stands before."""
+    said = _terms(
+        (
+            *before,
+            ("As we read it", escape(row.reading)),
+            ("In its defence", escape(row.defence)),
+            ("It stands because", escape(row.stands_because)),
+        )
+    )
+    title = "What is printed, and what holds" if before else "In its defence, and why it stands"
+    if said:
+        yield f"::::{{dropdown}} {title}\n:class-container: argument\n\n{said}\n::::"
 
 
 def _differing(gallery: Gallery) -> Iterator[str]:
@@ -390,8 +347,8 @@ def _differing(gallery: Gallery) -> Iterator[str]:
         yield f"### {escape(row.id)}: {escape(paper)}, {escape(registry.place_of(row.id))}"
         if row.id in registry.claims():
             yield f"Claimed\n: {escape(registry.claims()[row.id].claim)}"
-        yield from _defence(row)
         yield f"Computed\n: {status_badges(gallery, row.id)} at {_homes(judged)}"
+        yield from _defence(row)
 
 
 def _paper_of(target: str) -> str:
@@ -407,6 +364,7 @@ def _status(gallery: Gallery, paper_key: str) -> str:
     if not rows:
         return "No exhibit is registered yet.\n"
     claims = _of_paper(registry.claims(), paper_key)
+    errata = _of_paper(registry.errata(), paper_key)
     table = list_table(
         ("Exhibit", "Verdict", "What it shows"),
         [(exhibit_link(e.id), status_badges(gallery, e.id), escape(e.title)) for e in rows],
@@ -415,7 +373,8 @@ def _status(gallery: Gallery, paper_key: str) -> str:
     )
     return (
         f"Exhibits: {tally(gallery.status(e.id) for e in rows)}. "
-        f"Claims: {tally(gallery.status(c.id) for c in claims)}.\n\n"
+        f"Claims: {tally(gallery.status(c.id) for c in claims)}. "
+        f"Errata: {tally(gallery.status(e.id) for e in errata)}.\n\n"
         f"::::{{dropdown}} All {len(rows)} exhibits\n{table}::::\n"
     )
 
@@ -425,11 +384,11 @@ def _summary(gallery: Gallery) -> str:
     for key, title in PAPERS.items():
         exhibits = [gallery.status(e.id) for e in _whole(key)]
         claims = [gallery.status(c.id) for c in _of_paper(registry.claims(), key)]
-        errata = _of_paper(registry.errata(), key)
+        errata = [gallery.status(e.id) for e in _of_paper(registry.errata(), key)]
         if exhibits or claims:
-            rows.append((escape(title), tally(exhibits), tally(claims), str(len(errata))))
+            rows.append((escape(title), tally(exhibits), tally(claims), tally(errata)))
     return list_table(
-        ("Paper", "Exhibits", "Claims", "Errata"), rows, widths=(24, 34, 34, 8), classes="status"
+        ("Paper", "Exhibits", "Claims", "Errata"), rows, widths=(22, 28, 28, 22), classes="status"
     )
 
 

@@ -15,7 +15,7 @@ from companion.study.records import read_tables
 from companion.study.registry import PAPERS
 from companion.style import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, drawing, panels
 
-__all__ = ["draw_print", "figure_of_print", "in_print"]
+__all__ = ["draw_print", "figure_of_print", "how_near", "in_print"]
 
 _COLOURS = dict(zip(PAPERS, (BLUE, GREEN, ORANGE, PURPLE, RED, GREY), strict=False))
 #: numbers nearer than this share are called equal in words
@@ -85,6 +85,21 @@ def draw_print(numbers: pd.DataFrame) -> Figure:
     return figure
 
 
+def _near(numbers: pd.DataFrame) -> pd.Series:
+    return (numbers["ours"] - numbers["printed"]).abs() <= _NEAR * numbers["printed"].abs()
+
+
+def how_near(numbers: pd.DataFrame) -> str:
+    """Say how many printed numbers ours come near, and in how many tables all of them."""
+    near = _near(numbers)
+    whole = sum(near.groupby(numbers["exhibit"]).all())
+    return (
+        f"We could compare {len(numbers)} printed numbers of {numbers['exhibit'].nunique()} tables "
+        f"with runs on the papers' own data, or on none: {near.mean():.0%} come out within "
+        f"{_NEAR:.0%}. In {whole} of the tables all do."
+    )
+
+
 def figure_of_print(folder: Path, numbers: pd.DataFrame) -> list[str]:
     """Draw the figure into a folder of the book's generated pages; return its Markdown."""
     if numbers.empty:
@@ -95,19 +110,15 @@ def figure_of_print(folder: Path, numbers: pd.DataFrame) -> list[str]:
     at = f"/book/generated/{folder.name}"
     counted: Mapping[str, int] = numbers.groupby("paper").size().to_dict()
     split = ", ".join(f"{n} of paper {letter(p)}" for p, n in counted.items())
-    near = (numbers["ours"] - numbers["printed"]).abs() <= _NEAR * numbers["printed"].abs()
-    whole = sum(near.groupby(numbers["exhibit"]).all())
     return [
         f":::{{figure}} {at}/figure.svg",
         ":name: fig-print-against-ours",
         f":alt: Scatter plot of ours over {len(numbers)} printed numbers, on logarithmic axes. "
-        f"{near.mean():.0%} lie within {_NEAR:.0%} of one; the others spread to both sides.",
+        f"{_near(numbers).mean():.0%} lie within {_NEAR:.0%} of one; the others spread to both "
+        "sides.",
         "",
-        f"Print against ours: {len(numbers)} numbers of {numbers['exhibit'].nunique()} tables "
-        f"({split}) that runs on the papers' own data, or on none, could meet. {near.mean():.0%} "
-        f"come out within {_NEAR:.0%}; in {whole} of the tables all do. What rests on a part of "
-        "the data, or on other data or networks, is left out: there is nothing to meet. Numbers "
-        "not above zero are counted and not drawn. "
+        f"{how_near(numbers)} By paper: {split}. What rests on a part of the data, or on other "
+        "data or networks, is left out. Numbers not above zero are counted and not drawn. "
         f"{{download}}`The numbers <{at}/print-against-ours.csv>`, "
         f"{{download}}`SVG <{at}/figure.svg>`, {{download}}`PDF <{at}/figure.pdf>`.",
         ":::",

@@ -36,9 +36,13 @@ CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 
 #: what only works, or only makes sense, on a screen
 _ON_SCREEN = (
-    "script, style, input, button, summary svg, a.headerlink, details:has(> .cell_input), "
-    "details.exhibit-source, section > details.exhibit-details"
+    "script, style, input, button, summary svg, a.headerlink, form, details:has(> .cell_input), "
+    "details.below-input, details.exhibit-source, details.exhibit-details, "
+    "details.exhibit-verdicts, details.exhibit-table"
 )
+
+#: what is looked up and not read: the library's reference
+_LOOKED_UP = "book/api/"
 
 #: attributes that name another element of the page
 _REFERENCES = ("for", "aria-labelledby", "aria-describedby")
@@ -62,7 +66,7 @@ def parts_of(contents: Mapping[str, Any]) -> list[Part]:
 
 def _pages(chapters: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     for chapter in chapters:
-        if "file" in chapter:
+        if "file" in chapter and not chapter["file"].startswith(_LOOKED_UP):
             yield chapter["file"]
         yield from _pages(chapter.get("sections", ()))
 
@@ -143,7 +147,8 @@ def one_page(folder: Path, parts: Sequence[Part], title: str, line: str) -> str:
 
     Every anchor is renamed so that it stands once. A link between pages leads to the place in this
     one; a link to what is not in the contents (a page of source code, a file) keeps its words only.
-    Folded code and how to run an exhibit are left out, everything else that is folded is open.
+    An exhibit's folds are left out (its checks, its second picture, its code, how to run it), and
+    so is the library's reference; everything else that is folded is open.
 
     Parameters
     ----------

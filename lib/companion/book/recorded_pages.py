@@ -11,8 +11,7 @@ from pathlib import Path
 import pandas as pd
 
 from companion.book.markdown import (
-    OPENED,
-    badge,
+    checked,
     escape,
     exhibit_link,
     list_table,
@@ -21,16 +20,15 @@ from companion.book.markdown import (
     slug,
     tally,
 )
-from companion.book.sources import linked_place
 from companion.study import registry
 from companion.study.exhibits import Exhibit, describe_figure, find_exhibit
 from companion.study.progress import duration
 from companion.study.recorded import Judging, Recorded, list_differences, list_unrecorded
 from companion.study.records import RECORDED, Record
 from companion.study.results import verdict_table
-from companion.study.verdicts import Verdict, overall
+from companion.study.verdicts import Verdict
 
-__all__ = ["recorded_block", "recorded_page"]
+__all__ = ["alternative", "recorded_block", "recorded_page"]
 
 # a longer table is linked, not printed, and so is one whose cells are data rather than numbers
 _MOST_ROWS, _MOST_LETTERS = 70, 500
@@ -59,7 +57,6 @@ def recorded_block(
         The recorded figure's file, from the page that shows it; empty if there is none.
     """
     origin = record.provenance
-    status = overall(v for v in judging.verdicts if v.target == exhibit.id)
     memory = "" if origin.peak_memory_gb is None else f" and {origin.peak_memory_gb:g} GB of memory"
     frozen = f" Its verdicts are those of the run: {escape(judging.lacks)}." * bool(judging.lacks)
     about = (
@@ -70,10 +67,8 @@ def recorded_block(
     )
     parts = [
         "::::::{div} recorded-run",
-        f"**Recorded run.** {badge(status)} {{doc}}`About recorded runs "
-        "</book/generated/recorded>`",
-        "",
-        *(_figure(exhibit, record, picture, status) if picture else [escape(record.ran)]),
+        *(_figure(exhibit, record, picture) if picture else []),
+        f"{{doc}}`Recorded </book/generated/recorded>`: {escape(record.ran)}",
         "",
         *_details(exhibit, record, judging.verdicts, source, about),
         "::::::",
@@ -81,20 +76,22 @@ def recorded_block(
     return "\n".join(parts)
 
 
-def _figure(exhibit: Exhibit, record: Record, picture: str, status: str) -> list[str]:
+def alternative(exhibit: str, record: Record) -> str:
+    """Return the alternative text of a recorded run's figure."""
+    words = describe_figure(find_exhibit(exhibit).file, record.tables)
+    return f"From the recorded run. {one_line(words.get('alt', ''))}"
+
+
+def _figure(exhibit: Exhibit, record: Record, picture: str) -> list[str]:
     words = describe_figure(exhibit.file, record.tables)
-    row = registry.exhibit(exhibit.id)
-    place = linked_place(row.paper_key, escape(row.place))
-    compare = f"To compare with: {place}. " if place else ""
     return [
         f":::::{{figure}} {picture}",
         f":name: fig-recorded-{slug(exhibit.id)}",
-        f":alt: From the recorded run. {one_line(words.get('alt', ''))}",
+        f":alt: {alternative(exhibit.id, record)}",
         "",
-        f"{escape(words.get('caption', '')).rstrip('.')}. {compare}Verdict: {status}.",
+        f"{escape(words.get('caption', '')).rstrip('.')}.",
         ":::::",
         "",
-        f"Recorded: {escape(record.ran)}",
     ]
 
 
@@ -105,18 +102,17 @@ def _details(
     source: Callable[[str], str],
     about: str,
 ) -> list[str]:
-    """Return the folded parts: verdicts, open where one differs; provenance and tables."""
+    """Return the folded parts: verdicts; provenance and tables."""
     parts = [
-        ":::::{dropdown} Its verdicts",
+        f":::::{{dropdown}} {checked(verdicts)}",
         ":class-container: exhibit-details",
-        *[":open:"] * any(v.status in OPENED for v in verdicts),
         "",
         "```{raw} html",
         verdict_table(verdicts),
         "```",
         ":::::",
         "",
-        ":::::{dropdown} Its provenance and tables",
+        ":::::{dropdown} Provenance and tables",
         ":class-container: exhibit-details",
         "",
         about,

@@ -11,27 +11,30 @@ import inspect
 import os
 import shutil
 import textwrap
-from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import nbformat
+import numpy as np
 import yaml
+from bs4 import BeautifulSoup
 from nbformat import NotebookNode
 
-from companion.book.downloads import Files, Source, citation, download_block, gather
+from companion.book.downloads import Files, Source, citation, downloads, gather
 from companion.book.execute import notebooks_of
 from companion.book.gallery import Gallery, Shown, gallery
 from companion.book.markdown import (
-    OPENED,
+    anchor,
     badge,
+    checked,
     escape,
     list_table,
     listed,
     one_line,
+    tally,
 )
 from companion.book.notices import add_notices
 from companion.book.pages import status_badges, write_pages
@@ -46,7 +49,7 @@ from companion.study.records import FOLDER, RecordError
 from companion.study.results import RESULT_MIME
 from companion.study.stored import exhibit_cells, read_provenances
 from companion.study.typeset import typeset
-from companion.study.verdicts import STATUSES
+from companion.study.verdicts import ACCUSING, STATUSES, Verdict
 
 __all__ = ["Addresses", "addresses", "decorate_notebook", "stage"]
 
@@ -61,6 +64,12 @@ PICTURE_MIMES = {"image/png", "image/svg+xml"}
 
 #: tags of cells that set a notebook up; the book folds their code away.
 SETUP_TAGS = {"parameters", "injected-parameters", "setup"}
+
+#: verdicts that the head of an exhibit names wherever a fold below holds one
+CONTRARY = frozenset({*ACCUSING, "not decided"})
+
+#: rows of a table that a page shows unfolded, and about how many words of it
+_MOST_ROWS, _MOST_WORDS = 10, 150
 
 
 @dataclass(frozen=True)
@@ -83,7 +92,7 @@ def addresses(config: Mapping[str, Any], environment: Mapping[str, str] = os.env
     return Addresses(
         environment.get("BOOK_REPOSITORY_URL") or config["repository"]["url"],
         environment.get("BOOK_BRANCH") or config["repository"]["branch"],
-        environment.get("BOOK_HUB_URL") or config["launch_buttons"]["jupyterhub_url"],
+        environment.get("BOOK_HUB_URL") or config["launch_buttons"].get("jupyterhub_url", ""),
         config.get("title", ""),
         config.get("author", ""),
     )
@@ -130,6 +139,7 @@ def stage(
     sphinx["html_css_files"] = [*sphinx.get("html_css_files", []), STYLES.name]
     sphinx["source_address"] = where.source("")
     sphinx["writers"] = jobs
+    sphinx["html_baseurl"] = os.environ.get("BOOK_ADDRESS", "")
     sphinx["linkcheck_anchors"] = False  # lines of a source file are not anchors of its page
     shutil.copy(STYLES, target / "book" / "_static")
     text = yaml.safe_dump(config, sort_keys=False, allow_unicode=True)
@@ -227,9 +237,10 @@ def decorate_notebook(
         if figure is not None and figure.suffix == ".svg":
             _show_vectors(cell, figure)
         source = _source(where, ran, project)
-        taken = download_block(files.offers.get(exhibit_id, {}), citation(exhibit_id, source))
-        footing = [*taken, "", _footing(shown, seconds, where)]
-        cells += [*_captioned(cell, shown), _markdown("\n".join(footing))]
+        taken = downloads(files.offers.get(exhibit_id, {}), citation(exhibit_id, source))
+        second = record is not None and bool(files.staged(f"{exhibit_id}-recorded"))
+        footing = _footing(shown, seconds, where, taken)
+        cells += [*_captioned(cell, shown, second), _markdown(footing)]
     notebook.cells = cells
     for number, cell in enumerate(cells):
         cell["id"] = f"cell-{number:03d}"
@@ -254,14 +265,40 @@ def _heading(shown: Shown, project: Path, everything: Gallery) -> str:
     source = linked_place(row.paper_key, escape(row.place))
     paper += f" ({source})" if source else ""
     heading = f"{labels}\n**{escape(row.place)}. {title}.** {paper}. {verdict}"
-    return "\n\n".join(filter(None, [heading, _comparison(shown, everything)]))
+    compared = f"{_comparison(shown, everything)} {_contrary(shown, everything)}".strip()
+    return "\n\n".join(filter(None, [heading, compared]))
+
+
+def _counting(shown: Shown, everything: Gallery) -> list[Verdict]:
+    """Return the verdicts that count at an exhibit: those of its record, if it has one."""
+    recorded = everything.recorded.judgings.get(shown.exhibit)
+    return list(recorded.verdicts if recorded is not None else shown.verdicts)
+
+
+def _contrary(shown: Shown, everything: Gallery) -> str:
+    """Return how many folded checks are worse than the head's verdict; empty if none is."""
+    verdicts = _counting(shown, everything)
+    said = [v.status for v in verdicts if v.target == shown.exhibit]
+    worse = [v for v in verdicts if v.target != shown.exhibit and v.status in CONTRARY - {*said}]
+    named = [
+        f"{tally([status])[2:]} {listed(tuple(map(_named, found)))}"
+        for status in STATUSES
+        if (found := list(dict.fromkeys(v.target for v in worse if v.status == status)))
+    ]
+    return f"Also among its checks: {'; '.join(named)}." if named else ""
+
+
+def _named(target: str) -> str:
+    """Return a panel by its place; a claim or an erratum by its id, with a link."""
+    if target in registry.exhibits():
+        return escape(registry.exhibit(target).place)
+    kind = "claim" if target in registry.claims() else "erratum"
+    return f"{{ref}}`{target} <{anchor(kind, target)}>`"
 
 
 def _comparison(shown: Shown, everything: Gallery) -> str:
     """Return one sentence on how the exhibit compares with its paper: the worst verdict on it."""
-    recorded = everything.recorded.judgings.get(shown.exhibit)
-    verdicts = recorded.verdicts if recorded is not None else shown.verdicts
-    own = [v for v in verdicts if v.target == shown.exhibit]
+    own = [v for v in _counting(shown, everything) if v.target == shown.exhibit]
     if not own:
         return ""
     worst = max(own, key=lambda v: STATUSES.index(v.status))
@@ -272,14 +309,17 @@ def _comparison(shown: Shown, everything: Gallery) -> str:
     )
     sentence = escape(worst.told[:1].upper() + worst.told[1:]).rstrip(".")
     sentence += f" ({values})." if values else "."
-    return f"{sentence} {escape(worst.reason)}" if worst.why and not values else sentence
+    if not worst.why or values:
+        return sentence
+    return f"{sentence} {escape(worst.reason).rstrip('.')}."
 
 
-def _captioned(cell: NotebookNode, shown: Shown) -> list[NotebookNode]:
+def _captioned(cell: NotebookNode, shown: Shown, second: bool = False) -> list[NotebookNode]:
     """Give the cell's picture its caption, label and alternative text.
 
     MyST-NB makes a figure of every output of a cell with a caption; so the other outputs move to a
-    cell of their own, whose code is not shown.
+    cell of their own, whose code is not shown. A picture that is the ``second`` of its exhibit,
+    after the recorded run's, is folded, and its caption says only what ran.
 
     Raises
     ------
@@ -288,20 +328,22 @@ def _captioned(cell: NotebookNode, shown: Shown) -> list[NotebookNode]:
     """
     for output in cell.outputs:
         output.get("data", {}).pop(RESULT_MIME, None)  # for machines; no page can show it
-    _fold_verdicts(cell, shown)
+    _fold_outputs(cell, shown)
     if shown.picture is None or shown.result is None:
         return [cell]  # nothing to caption, or a verdict failed: the cell ends with its error
     result = shown.result
     ran = escape(result.get("ran", "")).rstrip(".")
     caption = typeset(result["caption"].rstrip(".")) + "."
-    run = f"Run here: {ran}." if ran else ""
-    row = registry.exhibit(shown.exhibit)
-    source = linked_place(row.paper_key, escape(row.place))
-    compare = f"To compare with: {source}." if source else ""
+    if second:
+        profile = result.get("profile", "quick")
+        caption = f"The {profile} run of the same."
+        cell.metadata["tags"] = [*cell.metadata.get("tags", []), "hide-output"]
+        prompt = {"code_prompt_show": f"Show the {profile} run's picture"}
+        cell.metadata["mystnb"] = cell.metadata.get("mystnb", {}) | prompt
     cell.metadata["mystnb"] = {
         **cell.metadata.get("mystnb", {}),
         "figure": {
-            "caption": one_line(f"{caption} {run} {compare} Verdict: {shown.status}."),
+            "caption": one_line(f"{caption} Run here: {ran}." if ran else caption),
             "name": f"fig-{shown.exhibit.replace('/', '-')}",
         },
         "image": {"alt": one_line(result["alt"])},
@@ -313,27 +355,45 @@ def _captioned(cell: NotebookNode, shown: Shown) -> list[NotebookNode]:
     return [cell, rest]
 
 
-def _fold_verdicts(cell: NotebookNode, shown: Shown) -> None:
-    """Fold the table of verdicts, open where one of them differs, is refuted or failed."""
-    statuses = Counter(v.status for v in shown.verdicts)
-    opened = " open" * bool(OPENED & statuses.keys())
-    checks = ", ".join(f"{n} {status}" for status, n in statuses.items())
+def _fold_outputs(cell: NotebookNode, shown: Shown) -> None:
+    """Fold the verdicts below their count, and what is long of a table."""
+    checks = checked(shown.verdicts)
     for output in cell.outputs:
         data = output.get("data", {})
-        if 'class="verdicts"' in data.get("text/html", ""):
+        page = data.get("text/html", "")
+        if 'class="verdicts"' in page:
             data["text/html"] = (
-                f'<details class="exhibit-verdicts"{opened}>'
-                f"<summary>What was checked: {checks}</summary>{data['text/html']}</details>"
+                f'<details class="exhibit-verdicts"><summary>{checks}</summary>{page}</details>'
             )
-            data.pop("text/plain", None)
+        elif "<table" in page:
+            data["text/html"] = shortened(page)
+        else:
+            continue
+        data.pop("text/plain", None)
 
 
-def _footing(shown: Shown, seconds: float | None, where: Addresses) -> str:
-    """Return the folded parts below an exhibit: its command, its parameters, its code."""
+def shortened(page: str) -> str:
+    """Return a table as HTML with its first rows in sight and the whole of it folded below."""
+    soup = BeautifulSoup(page, "html.parser")
+    rows = soup.select("tbody tr")
+    words = np.cumsum([len(row.get_text(" ").split()) for row in rows])
+    kept = min(_MOST_ROWS, max(1, int((words <= _MOST_WORDS).sum())))
+    if kept >= len(rows):
+        return page
+    for row in rows[kept:]:
+        row.decompose()
+    folded = f"<summary>All {len(rows)} rows</summary>{page}"
+    return f'{soup}<details class="exhibit-table">{folded}</details>'
+
+
+def _footing(
+    shown: Shown, seconds: float | None, where: Addresses, taken: Sequence[str] = ()
+) -> str:
+    """Return the folded parts below an exhibit: its command, parameters, files, code."""
     result = shown.result or {}
     profile, seed = result.get("profile", "quick"), result.get("seed", 0)
     lines = [
-        "::::{dropdown} Regenerate, parameters, code",
+        "::::{dropdown} Rerun, download, cite",
         ":class-container: exhibit-details",
         "",
         "```bash",
@@ -346,11 +406,12 @@ def _footing(shown: Shown, seconds: float | None, where: Addresses) -> str:
     try:
         exhibit = find_exhibit(shown.exhibit)
     except KeyError:
-        return "\n".join([*lines, "::::"])
+        return "\n".join([*lines, *taken, "::::"])
     lines += [_another(exhibit), _parameters(exhibit), _choices(exhibit)]
     if seconds is not None:
         lines += [f"The run shown took {duration(seconds)}.", ""]
-    return "\n".join([*lines, _paper_profile(exhibit), "", "::::", "", *_source_of(exhibit, where)])
+    lines += [_paper_profile(exhibit), "", *taken, "::::", ""]
+    return "\n".join([*lines, *_source_of(exhibit, where)])
 
 
 def _source(where: Addresses, ran: Mapping[str, Any], project: Path) -> Source:
@@ -422,7 +483,7 @@ def _source_of(exhibit: Exhibit, where: Addresses) -> list[str]:
     code = textwrap.dedent("".join(lines)).rstrip()
     path = f"lib/{exhibit.module.replace('.', '/')}.py"
     return [
-        f"::::{{dropdown}} How it is measured: `{function.__name__}` in {path.rpartition('/')[2]}",
+        f"::::{{dropdown}} `{function.__name__}` in {path.rpartition('/')[2]}",
         ":class-container: exhibit-source",
         "",
         f"The whole exhibit is [`{path}`]({where.source(path)}#L{first}).",

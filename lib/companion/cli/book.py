@@ -5,8 +5,9 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -89,6 +90,12 @@ def build(
     if left:
         longest = ", ".join(f"{name} ({duration(seconds[name])})" for name, _ in left)
         console.print(f"As stored: {longest}")
+    known = sum(seconds.get(name, 0.0) for name, _ in notebooks) / jobs
+    after = "" if only else "; then figures and pages, about 15 min on two cores"
+    console.print(
+        f"{len(notebooks)} notebooks: about {duration(known)} on a machine like that which stored "
+        f"them, more if it is busy{after}"
+    )
     run = build_folder / "run" / profile / "notebooks"
     tables = run.with_name("tables")
     with usage_errors(kinds=(ClusterError,)), serve_children(cluster), tables_kept(tables):
@@ -221,11 +228,10 @@ def compile_book(
     """
     folder = folder or project
     source = folder / "_build" / "source"
-    console.print("Staging the book")
-    stage(project, notebooks, source, tables, jobs)
-    console.print("Compiling the book")
+    with _telling(console, "Staging the book"):
+        stage(project, notebooks, source, tables, jobs)
     log = folder / "_build" / "book.log"
-    with log.open("w", encoding="utf-8") as stream:
+    with _telling(console, "Compiling the book"), log.open("w", encoding="utf-8") as stream:
         done = subprocess.run(
             # Jupyter Book of this environment; -n: every reference must resolve; -W: a warning is
             # a fault
@@ -272,6 +278,27 @@ def _python_path() -> str:
 def _console() -> Console:
     """Return a console that prints texts as they are."""
     return Console(markup=False, highlight=False, soft_wrap=True)
+
+
+@contextmanager
+def _telling(console: Console, step: str) -> Iterator[None]:
+    """Say what is done, and every minute for how long."""
+    console.print(step)
+    over = threading.Event()
+
+    def tell() -> None:
+        minutes = 0
+        while not over.wait(60):
+            minutes += 1
+            console.print(f"{step}: {minutes} min")
+
+    teller = threading.Thread(target=tell, daemon=True)
+    teller.start()
+    try:
+        yield
+    finally:
+        over.set()
+        teller.join()
 
 
 def _chosen(

@@ -121,7 +121,7 @@ class MatrixMechanism:
     The order in which records come may be known to the attacker; in every epoch it is the same.
     Also if a gradient depends on what was released before, a record's part in the release is that
     of one Gaussian mechanism (Denisov et al., 2022, Theorem 2.1), whose sensitivity is the largest
-    norm of a sum of columns that belong to one record (the book's page *Beyond the papers*).
+    norm of a sum of columns that belong to one record (the book's pages *Our theorems*).
 
     Examples
     --------
