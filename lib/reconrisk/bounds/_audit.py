@@ -57,8 +57,8 @@ def audit_rero(named: int, runs: int, *, confidence: float = 0.95) -> float:
     >>> round(bounds.audit_rero(480, 1000), 4)
     0.4536
     """
-    n = int(arguments.integer("runs", runs, 1))
-    hits = int(arguments.integer("named", named, 0, n))
+    n = arguments.count("runs", runs, 1, 1e15)
+    hits = arguments.count("named", named, 0, n)
     sure = float(arguments.real("confidence", confidence, 0, 1, low_open=True, high_open=True))
     return lower_limit(hits, n, 1.0 - sure)
 

@@ -59,7 +59,7 @@ def contrast_of(signal: ArrayLike) -> float:
     >>> round(float(bounds.contrast_of([1.0, 1.0, 0.0, 0.0])), 4)
     0.7071
     """
-    x = arguments.real("signal", signal, -np.inf, np.inf, low_open=True, high_open=True).ravel()
+    x = arguments.finite("signal", signal).ravel()
     if x.size == 0:
         raise ValueError("signal must have at least one value; got none")
     scale = np.max(np.abs(x))

@@ -441,7 +441,7 @@ def noise_for_success(
 
 def _checked_sampling(sampling_rate: float, steps: int) -> tuple[float, int]:
     q = float(arguments.real("sampling_rate", sampling_rate, 0, 1, low_open=True))
-    return q, int(arguments.integer("steps", steps, 1))
+    return q, arguments.count("steps", steps, 1)
 
 
 def _root(excess: Callable[[float], float], low: float, high: float, tolerance: float) -> float:

@@ -74,7 +74,7 @@ def tuned_epsilon(run: DPSGD, delta: float, runs: float, law: str = "fixed") -> 
     arguments.real("delta", delta, 1e-100, 1, high_open=True)
     shape = _SHAPES[law]
     if shape is None:
-        count = int(arguments.integer("runs", runs, 1, 1e9))
+        count = arguments.count("runs", runs, 1, 1e9)
         return epsilon_of(replace(run, steps=int(run.steps) * count), delta).upper
     mean = float(arguments.real("runs", runs, 1, 1e9, low_open=True))
     divergence = renyi_gaussian(run, _ORDERS)
