@@ -3,6 +3,7 @@
 import doctest
 import json
 import math
+import pickle
 
 import numpy as np
 import pytest
@@ -354,3 +355,22 @@ def test_a_report_on_a_guarantee_alone_has_a_short_form():
 def test_noise_whose_losses_overflow_is_assessed():
     run = risk.training_run(noise_multiplier=0.03, sampling_rate=0.01, steps=100)
     assert risk.assess(run)["epsilon"].value > 100
+
+
+@pytest.mark.parametrize(
+    "guarantee",
+    [
+        bounds.ApproximateDP(1.0, 1e-6),
+        bounds.RenyiDP([2.0, 4.0], [1.0, 2.0]),
+        bounds.ZeroConcentratedDP(0.5),
+        bounds.TradeOff([0.0, 0.25, 1.0], [0.75, 0.25, 0.0]),
+        bounds.Releases([privacy.Laplace(1.0)]),
+        bounds.gaussian_dp(1.0),
+    ],
+)
+def test_guarantees_are_values(guarantee):
+    copy = pickle.loads(pickle.dumps(guarantee))
+    assert copy == guarantee
+    assert hash(copy) == hash(guarantee)
+    assert guarantee != bounds.ApproximateDP(1.0)
+    assert " object at " not in repr(guarantee)

@@ -25,7 +25,7 @@ def pictures(size: int, count: int, data_root: Path | None = None) -> np.ndarray
         (:data:`IMAGENET_SAMPLE`), the next eight scikit-image's, the others quarters of those.
     data_root : Path, optional
         An ImageNet-style folder ``root/class/*.jpg`` (or of pictures without classes), in the order
-        of paths; or any other path that :func:`own_images` accepts.
+        of paths, in their EXIF orientation; or any other path that :func:`own_images` accepts.
 
     Returns
     -------

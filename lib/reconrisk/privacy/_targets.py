@@ -83,7 +83,8 @@ def epsilon(
     Enclosure
         Contains the smallest epsilon >= 0 at which the run is (epsilon, delta)-private, in nats. It
         is wider than the target where memory or rounding errors require it. For a sub-sampled run
-        with sigma below 1/35 it ranges from the epsilon of one step to that of the full batch.
+        with sigma below 1/35, and mostly below 1/28, it ranges from the epsilon of one step to that
+        of the full batch.
 
     Raises
     ------
@@ -290,7 +291,7 @@ def noise_for_epsilon(
     Parameters
     ----------
     epsilon : float
-        In (0, 500], nats; at sampling rate one in (0, inf).
+        In (0, 1000], nats; at sampling rate one in (0, inf).
     delta : float
         In (0, 1).
     sampling_rate : float
@@ -316,7 +317,7 @@ def noise_for_epsilon(
     >>> round(privacy.noise_for_epsilon(8.0, 1e-5, sampling_rate=0.01, steps=1000), 4)
     0.5863
     """
-    limit = np.inf if sampling_rate == 1 else 500
+    limit = np.inf if sampling_rate == 1 else 1000
     arguments.real("epsilon", epsilon, 0, limit, low_open=True, high_open=sampling_rate == 1)
     arguments.real("delta", delta, 0, 1, low_open=True, high_open=True)
     q, count = _checked_sampling(sampling_rate, steps)
@@ -448,7 +449,10 @@ def _root(excess: Callable[[float], float], low: float, high: float, tolerance: 
     """Return the root of a decreasing function of the logarithm of the noise multiplier."""
     known = cache(excess)
     if known(high) > 0.0:
-        raise ValueError(f"no noise multiplier up to {math.exp(high):g} is enough")
+        raise ValueError(
+            "the target must be met by a noise multiplier that is certified to be enough; "
+            f"{math.exp(high):g} is not"
+        )
     # search downwards, further where the bound is far below: small noise makes lattices long
     top, least = high, 0.5
     while top > low:
