@@ -24,7 +24,7 @@ from reconrisk._types import DPSGD, Enclosure
 from reconrisk.bounds._rero import rero, rero_curve
 from reconrisk.privacy._phases import Release, as_run_or_releases
 from reconrisk.privacy._releases import Atoms
-from reconrisk.privacy._samplers import SampledRun
+from reconrisk.privacy._samplers import SampledRun, bracket
 
 __all__ = [
     "ApproximateDP",
@@ -358,7 +358,7 @@ class Releases(_Value):
 
     Parameters
     ----------
-    releases : iterable of DPSGD, Laplace, Atoms, Group and Allocation, or SampledRun
+    releases : SampledRun, or iterable of DPSGD, Laplace, Atoms, Group, Allocation and SampledRun
         All on the same records.
     description : str, optional
         What they are.
@@ -377,9 +377,12 @@ class Releases(_Value):
     0.2718
     """
 
-    def __init__(self, releases: SampledRun | Iterable[Release], description: str = "") -> None:
-        self._run = releases if isinstance(releases, SampledRun) else as_run_or_releases(releases)
-        many = self._run if isinstance(self._run, list) else []
+    def __init__(
+        self, releases: SampledRun | Iterable[Release | SampledRun], description: str = ""
+    ) -> None:
+        given = tuple(releases) if isinstance(releases, Iterable) else releases
+        self._run = given if bracket(given) else as_run_or_releases(given)  # type: ignore[arg-type]
+        many = self._run if isinstance(self._run, (list, tuple)) else []
         self.description = (
             description or f"{max(len(many), 1)} mechanism{'s' * (len(many) > 1)} composed"
         )
@@ -391,7 +394,7 @@ class Releases(_Value):
     @property
     def sampled(self) -> bool:
         """Whether this is a run with another sampler than Poisson's."""
-        return isinstance(self._run, SampledRun)
+        return bracket(self._run) is not None
 
     def successes(self, prior_success: np.ndarray) -> np.ndarray:
         """Return upper bounds on the largest success at many prior successes, quickly."""

@@ -22,7 +22,7 @@ from reconrisk.privacy._phases import (
 from reconrisk.privacy._profile import delta_enclosure, epsilon_enclosure, rough_log_delta
 from reconrisk.privacy._releases import STEEPEST, TooDear, full_batch_shift
 from reconrisk.privacy._saddle import Mechanism
-from reconrisk.privacy._samplers import SampledRun
+from reconrisk.privacy._samplers import SampledRun, bracket
 from reconrisk.privacy._tradeoff import SMALLEST, success_curve
 
 __all__ = ["delta", "epsilon", "mechanism_of", "noise_for_epsilon", "noise_for_success"]
@@ -55,7 +55,10 @@ def mechanism_of(run: DPSGD) -> Mechanism:
 
 
 def epsilon(
-    run: DPSGD | SampledRun | Iterable[Release], delta: float, *, tolerance: float = TOLERANCE
+    run: DPSGD | SampledRun | Iterable[Release | SampledRun],
+    delta: float,
+    *,
+    tolerance: float = TOLERANCE,
 ) -> Enclosure:
     """Certified epsilon of a run at ``delta``, in both directions.
 
@@ -68,7 +71,7 @@ def epsilon(
 
     Parameters
     ----------
-    run : DPSGD, or list of DPSGD, Laplace, Atoms, Group and Allocation, or SampledRun
+    run : DPSGD or SampledRun, or list of DPSGD, Laplace, Atoms, Group, Allocation and SampledRun
         Poisson sampling at ``run.sampling_rate``; the clipping norm does not matter. A list is a
         run of several phases, or several mechanisms on the same records: their losses add up, in
         any order. Other samplers than Poisson's are a :class:`~reconrisk.privacy.SampledRun`, whose
@@ -121,9 +124,10 @@ def epsilon(
     arguments.single("delta", delta)
     arguments.real("delta", delta, 0, 1, low_open=True, high_open=True)
     arguments.real("tolerance", tolerance, 1e-12, 1)
-    if isinstance(run, SampledRun):
-        return run.enclosure(lambda releases: epsilon(releases, delta, tolerance=tolerance))
-    one = as_run_or_releases(run)
+    sampled = bracket(run)
+    if sampled is not None:
+        return sampled.enclosure(lambda releases: epsilon(releases, delta, tolerance=tolerance))
+    one = as_run_or_releases(run)  # type: ignore[arg-type]
     if not isinstance(one, DPSGD):
         arguments.real("delta", delta, 1e-100, 1)
         most = math.inf
@@ -203,13 +207,16 @@ def _largest(holds: Callable[[float], bool]) -> float:
 
 
 def delta(
-    run: DPSGD | SampledRun | Iterable[Release], epsilon: float, *, tolerance: float = TOLERANCE
+    run: DPSGD | SampledRun | Iterable[Release | SampledRun],
+    epsilon: float,
+    *,
+    tolerance: float = TOLERANCE,
 ) -> Enclosure:
     """Certified delta of a run at ``epsilon``, in both directions, as :func:`epsilon`.
 
     Parameters
     ----------
-    run : DPSGD, or list of DPSGD, Laplace, Atoms, Group and Allocation, or SampledRun
+    run : DPSGD or SampledRun, or list of DPSGD, Laplace, Atoms, Group, Allocation and SampledRun
         As in :func:`epsilon`.
     epsilon : float
         In [0, 500], nats.
@@ -244,9 +251,10 @@ def delta(
     arguments.single("epsilon", epsilon)
     arguments.real("epsilon", epsilon, 0, 500)
     arguments.real("tolerance", tolerance, 1e-12, 1)
-    if isinstance(run, SampledRun):
-        return run.enclosure(lambda releases: delta(releases, epsilon, tolerance=tolerance))
-    one = as_run_or_releases(run)
+    sampled = bracket(run)
+    if sampled is not None:
+        return sampled.enclosure(lambda releases: delta(releases, epsilon, tolerance=tolerance))
+    one = as_run_or_releases(run)  # type: ignore[arg-type]
     if not isinstance(one, DPSGD):
         most = outer_delta(one, float(epsilon))
         if most <= _LEAST_DELTA:
