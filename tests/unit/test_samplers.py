@@ -498,7 +498,9 @@ def test_runs_of_other_samplers_compose():
     assert found == known
     lower, upper = bounds.rero_curve([fixed, gaussian], [0.01, 0.1])
     assert (lower < upper).all()
-    assert bounds.Releases([fixed, gaussian]).epsilon(1e-5) == both
+    both_known = bounds.Releases([fixed, gaussian])
+    assert both_known.epsilon(1e-5) == both
+    assert risk.assess(risk.from_guarantee(both_known))["epsilon"].value == both.upper
     other = privacy.SampledRun(1.1, 0.01, 300, "fixed", "replace")
     for wrong in ([fixed, other], [other, gaussian]):
         with pytest.raises(ValueError, match="adjacency of all runs"):

@@ -394,7 +394,7 @@ class Releases(_Value):
     @property
     def sampled(self) -> bool:
         """Whether this is a run with another sampler than Poisson's."""
-        return bracket(self._run) is not None
+        return isinstance(self._run, SampledRun)
 
     def successes(self, prior_success: np.ndarray) -> np.ndarray:
         """Return upper bounds on the largest success at many prior successes, quickly."""
