@@ -10,7 +10,7 @@ import pytest
 from scipy import integrate, stats
 from scipy import special as sc
 
-from reconrisk import DPSGD, bounds, privacy
+from reconrisk import DPSGD, bounds, privacy, risk
 from reconrisk.privacy import Allocation, SampledRun
 from reconrisk.privacy._fixed_size import FixedSizeBound
 from reconrisk.privacy._outer import outer_delta
