@@ -451,6 +451,15 @@ def gaussian_dp(mu: float) -> Releases:
     mu : float
         In [1e-6, 1e6].
 
+    Returns
+    -------
+    Releases
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument has the wrong type or is out of its range.
+
     Examples
     --------
     >>> import math

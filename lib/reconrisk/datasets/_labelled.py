@@ -55,7 +55,7 @@ class LabelledImages:
         return int(self.labels.max()) + 1
 
     def take(self, chosen: Sequence[int] | np.ndarray) -> LabelledImages:
-        """Return the images at the given positions, in that order."""
+        """Return the images at the positions ``chosen``, in that order."""
         positions = np.asarray(chosen, dtype=int)
         return replace(
             self,
@@ -121,6 +121,11 @@ def grey_at(images: LabelledImages, side: int, *, crop: bool = False) -> Labelle
     Returns
     -------
     LabelledImages
+
+    Raises
+    ------
+    ValueError
+        If ``side`` is out of its range.
     """
     import torch
 
