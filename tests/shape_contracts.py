@@ -38,6 +38,7 @@ BROADCASTING = {
 }
 
 CONTRACTS = {
+    "special.concave_hull": "n 2 -> k 2",
     "special.log_integral": "any, n, _ n -> n",
     "metrics.match": "*b n N, *b m N -> Matching",
     "metrics.mse": "*#b N, *#b N -> *b",

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-__all__ = ["integer", "names_sampling_rate", "one_of", "real", "shown", "single"]
+__all__ = ["count", "finite", "integer", "names_sampling_rate", "one_of", "real", "shown", "single"]
 
 Call = TypeVar("Call", bound=Callable[..., Any])
 #: beyond it whole numbers are no floats
@@ -61,20 +61,40 @@ def real(
         enough = value > low if low_open else value >= low
         if enough and (value < high if high_open else value <= high) and abs(value) <= _LARGEST:
             return np.asarray(value, dtype=float)
-    try:
-        array = np.asarray(value, dtype=float)
-    except OverflowError:
-        raise ValueError(f"{name} must be in the range of floats; got a larger number") from None
-    except (TypeError, ValueError):
-        raise TypeError(
-            f"{name} must be a real number or array of them; got {shown(value)}"
-        ) from None
+    array = _floats(name, value)
     above = array > low if low_open else array >= low
     below = array < high if high_open else array <= high
     if not np.all(above & below):
         interval = f"{'(' if low_open else '['}{low:g}, {high:g}{')' if high_open else ']'}"
         wrong = array[~(above & below)].item(0)
         raise ValueError(f"{name} must be in {interval}; got {wrong!r}")
+    return array
+
+
+def _floats(name: str, value: ArrayLike) -> np.ndarray:
+    try:
+        return np.asarray(value, dtype=float)
+    except OverflowError:
+        raise ValueError(f"{name} must be in the range of floats; got a larger number") from None
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"{name} must be a real number or array of them; got {shown(value)}"
+        ) from None
+
+
+def finite(name: str, value: ArrayLike) -> np.ndarray:
+    """Return ``value`` as an array of finite floats.
+
+    Raises
+    ------
+    TypeError
+        If ``value`` is not numeric.
+    ValueError
+        If any entry is nan or infinite.
+    """
+    array = _floats(name, value)
+    if not np.all(np.isfinite(array)):
+        raise ValueError(f"{name} must be finite; got {array[~np.isfinite(array)].item(0)!r}")
     return array
 
 
@@ -108,6 +128,21 @@ def integer(name: str, value: ArrayLike, low: float = -np.inf, high: float = np.
     if not np.all(array == np.floor(array)) or not np.all(np.isfinite(array)):
         raise ValueError(f"{name} must be a whole number; got {shown(value)}")
     return array
+
+
+def count(name: str, value: object, low: float = 1, high: float = np.inf) -> int:
+    """Return a single whole number in ``[low, high]`` as an int: ``1e4`` will do for 10,000.
+
+    Raises
+    ------
+    TypeError
+        If ``value`` is not one number.
+    ValueError
+        If it is infinite, fractional or outside the interval.
+    """
+    single(name, value)
+    integer(name, value, low, high)  # type: ignore[arg-type]
+    return int(value)  # type: ignore[call-overload]
 
 
 def single(name: str, value: object) -> None:

@@ -131,6 +131,9 @@ def test_one_image_upright_as_its_camera_noted(tmp_path: Path):
     image = own_images(tmp_path / "shot.png")
     assert image.shape == (9, 6, 3) and image.name == "own images (shot)"
     np.testing.assert_allclose(image.inputs[0], np.rot90(array, -1).ravel() / 255, atol=1e-7)
+    one = own_images(tmp_path, side=8, colour=True)
+    assert one.files == (str(tmp_path / "shot.png"),)
+    np.testing.assert_allclose(datasets.pictures(8, 1, tmp_path), one.pictures(), atol=1e-7)
 
 
 def test_values_that_are_no_bytes_are_refused(tmp_path: Path):

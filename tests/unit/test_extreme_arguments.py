@@ -45,3 +45,17 @@ def test_extreme_arguments_have_a_number_or_an_error_that_names_them(door, value
             assert " must " in str(error)
         else:
             assert "nan" not in repr(found)
+
+
+def test_whole_numbers_may_be_floats():
+    run = DPSGD(1.0, 0.1, 10)
+    assert bounds.rero_monte_carlo(run, 0.1, 1e3, 0) == bounds.rero_monte_carlo(run, 0.1, 1000, 0)
+    for encoder in (privacy.tree_encoder, privacy.square_root_encoder):
+        assert (encoder(8.0) == encoder(8)).all()
+
+
+@pytest.mark.parametrize(("noise", "epsilon", "log_delta"), [
+    (1.0, 1e160, -math.inf), (1e-80, 1e10, 0.0), (1.0, 1e60, -0.5e120), (math.inf, 0.0, -math.inf),
+])  # fmt: skip
+def test_the_gaussian_profile_far_out(noise, epsilon, log_delta):
+    assert privacy.log_delta_gaussian(noise, epsilon) == pytest.approx(log_delta)

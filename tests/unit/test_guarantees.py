@@ -3,10 +3,13 @@
 import doctest
 import json
 import math
+import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from dp_accounting import dp_event as events
+from dp_accounting.pld import PLDAccountant
 from dp_accounting.pld import privacy_loss_distribution as pld
 from scipy import stats
 
@@ -354,3 +357,59 @@ def test_a_report_on_a_guarantee_alone_has_a_short_form():
 def test_noise_whose_losses_overflow_is_assessed():
     run = risk.training_run(noise_multiplier=0.03, sampling_rate=0.01, steps=100)
     assert risk.assess(run)["epsilon"].value > 100
+
+
+@pytest.mark.parametrize(
+    "guarantee",
+    [
+        bounds.ApproximateDP(1.0, 1e-6),
+        bounds.RenyiDP([2.0, 4.0], [1.0, 2.0]),
+        bounds.ZeroConcentratedDP(0.5),
+        bounds.TradeOff([0.0, 0.25, 1.0], [0.75, 0.25, 0.0]),
+        bounds.Releases([privacy.Laplace(1.0)]),
+        bounds.gaussian_dp(1.0),
+    ],
+)
+def test_guarantees_are_values(guarantee):
+    copy = pickle.loads(pickle.dumps(guarantee))
+    assert copy == guarantee
+    assert hash(copy) == hash(guarantee)
+    assert guarantee != bounds.ApproximateDP(1.0)
+    assert " object at " not in repr(guarantee)
+
+
+def _of_event(event, **settings):
+    run = risk.from_dp_event(event, **settings)
+    return run.guarantee or bounds.Releases(run.releases)
+
+
+@pytest.mark.parametrize(("most", "steps"), [(12, 3), (18, 3), (25, 3), (12, 1), (60, 3)])
+def test_batches_cut_to_a_size(most, steps):
+    """No less than the average over how many batches are cut, which says nothing of the record."""
+    n, q, sigma = 200, 0.05, 1.0
+    event = events.TruncatedSubsampledGaussianDpEvent(n, q, most, sigma)
+    cut_run = _of_event(events.SelfComposedDpEvent(event, steps), delta=1e-3)
+    full = stats.binom.sf(most - 1, n - 1, q)
+    kinds = DPSGD(sigma, q), DPSGD(0.5 * sigma, q)
+    for epsilon in (0.5, 2.0):
+        found = cut_run.delta(epsilon)
+        average, bounds_of_cut = 0.0, []
+        for cut in range(steps + 1):
+            counts = steps - cut, cut
+            phases = [replace(r, steps=t) for r, t in zip(kinds, counts, strict=True) if t]
+            bounds_of_cut.append(privacy.delta(phases, epsilon))
+            average += stats.binom.pmf(cut, steps, full) * bounds_of_cut[-1].lower
+        assert average <= found.upper * (1 + 1e-9)
+        assert found.upper <= bounds_of_cut[-1].upper * (1 + 1e-3) + 1e-6
+    if most == 60:
+        assert found.upper == pytest.approx(bounds_of_cut[0].upper, rel=1e-3)
+
+
+def test_batches_that_are_rarely_cut_against_dp_accounting():
+    event = events.TruncatedSubsampledGaussianDpEvent(10_000, 0.01, 200, 1.0)
+    many = events.SelfComposedDpEvent(event, 50)
+    ours = _of_event(many).epsilon(1e-5)
+    assert ours.upper == pytest.approx(PLDAccountant().compose(many).get_epsilon(1e-5), rel=2e-3)
+    other = events.ComposedDpEvent([many, events.GaussianDpEvent(5.0)])
+    more = _of_event(other).epsilon(1e-5)
+    assert more.lower > ours.upper

@@ -150,7 +150,7 @@ def test_the_estimate_of_a_record_has_the_noise_of_its_gaussian():
         (([[1.0, 1.0], [1.0, 1.0]], 1.0), "full column rank"),
         ((np.ones((1, 2)), 1.0), "full column rank"),
         ((np.ones(3), 1.0), "finite matrix"),
-        (([[math.inf]], 1.0), "finite matrix"),
+        (([[math.inf]], 1.0), "encoder must be finite"),
         ((np.eye(2), 0.0), "noise_multiplier must be in"),
         ((np.eye(2), math.inf), "noise_multiplier must be in"),
         ((np.eye(2), 1.0, 3), "period must be in"),

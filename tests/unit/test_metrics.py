@@ -177,3 +177,24 @@ def test_with_a_backbone_in_place_the_same_loader_gives_lpips(
     noisy = picture + 0.1 * rng.standard_normal(picture.shape)
     assert measure(picture, picture) == pytest.approx(0, abs=1e-6)
     assert measure(picture, noisy) == other(picture, noisy) > 0
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "size"), [(0.3, 0.3, 784), (0.6, 0.9, 784), (0.3, 0.7, 1000)]
+)
+def test_constant_pictures_have_no_correlation_whatever_their_grey(one, two, size):
+    with pytest.raises(ValueError, match="must not be constant"):
+        metrics.ncc(np.full(size, one), np.full(size, two))
+
+
+def test_the_perceptual_distance_refuses_targets_of_another_range():
+    measure = metrics.load_perceptual()
+    picture = np.random.default_rng(0).random((32, 32, 3))
+    for target in (np.round(255 * picture), picture * np.nan, picture - 0.5):
+        with pytest.raises(ValueError, match=r"target must be in \[0, 1\]"):
+            measure(target, picture)
+    with pytest.raises(ValueError, match="reconstruction must be finite"):
+        measure(picture, picture * np.nan)
+    with pytest.raises(ValueError, match="must be pictures"):
+        measure(picture, picture[:, :, :1])
+    assert measure(picture, 2.0 * picture) == measure(picture, np.minimum(2.0 * picture, 1.0))

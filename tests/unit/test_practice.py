@@ -4,6 +4,7 @@ import json
 import math
 from pathlib import Path
 
+import mpmath
 import numpy as np
 import pytest
 from dp_accounting import dp_event
@@ -14,6 +15,7 @@ from typer.testing import CliRunner
 from reconrisk import DPSGD, bounds, privacy, risk
 from reconrisk.cli.app import app
 from reconrisk.privacy import MatrixMechanism, square_root_encoder, tree_encoder
+from reconrisk.privacy._conversions import renyi_gaussian
 
 RUN = DPSGD(1.1, 256 / 60_000, 3516)
 
@@ -189,6 +191,33 @@ def test_tuning_costs_what_another_accountant_says(law, shape, runs):
     # Poisson's chance is bounded by the certified delta here, which is smaller
     assert ours <= theirs * 1.01 and (ours >= 0.7 * theirs)
     assert ours > privacy.epsilon(RUN, 1e-5).lower
+
+
+@pytest.mark.parametrize(("law", "shape"), [("geometric", 1.0), ("logarithmic", 0.0)])
+def test_tuning_is_no_dearer_than_another_accountant_s_with_orders_below_two(law, shape):
+    run = DPSGD(0.626, 0.195, 243)
+    sampled = dp_event.PoissonSampledDpEvent(0.195, dp_event.GaussianDpEvent(0.626))
+    event = dp_event.SelfComposedDpEvent(sampled, 243)
+    accountant = RdpAccountant()
+    accountant.compose(dp_event.RepeatAndSelectDpEvent(event, 100.0, shape))
+    assert privacy.tuned_epsilon(run, 1e-5, 100.0, law) <= accountant.get_epsilon(1e-5)
+
+
+@pytest.mark.parametrize(
+    ("sigma", "q", "order"),
+    [(0.626, 0.195, 1.1), (0.3, 0.5, 2.5), (0.1, 0.01, 1.01), (30, 0.5, 9.9)],
+)
+def test_divergences_of_fractional_orders_are_rounded_up(sigma, q, order):
+    def moment(x):
+        return mpmath.npdf(x) * (1 - q + q * mpmath.exp(x / sigma - 0.5 / sigma**2)) ** order
+
+    ends = np.linspace(-30.0, 30.0 + order / sigma, 80).tolist()
+    exact = float(mpmath.log(mpmath.quad(moment, ends)) / (order - 1.0))
+    (found,) = renyi_gaussian(DPSGD(sigma, q), [order])
+    assert exact <= found <= exact * (1.0 + 1e-9) + 1e-9
+    whole = DPSGD(sigma, q), [2.0, 3.0]
+    near = renyi_gaussian(whole[0], [2.0 + 1e-12, 3.0 + 1e-12])
+    assert near == pytest.approx(renyi_gaussian(*whole), rel=1e-8, abs=1e-11)
 
 
 def test_a_fixed_number_of_runs_composes():

@@ -257,7 +257,12 @@ def test_epsilon_far_from_common_settings(sigma, q, steps, delta):
 
 @pytest.mark.parametrize(
     ("epsilon", "delta", "q", "steps"),
-    [(1.0, 1e-6, 1e-4, 10_000), (0.05, 1e-6, 1e-4, 1000), (0.00778, 1e-6, 1.3e-5, 39_188)],
+    [
+        (1000.0, 1e-5, 1e-2, 1000),
+        (1.0, 1e-6, 1e-4, 10_000),
+        (0.05, 1e-6, 1e-4, 1000),
+        (0.00778, 1e-6, 1.3e-5, 39_188),
+    ],
 )
 def test_noise_at_small_rates(epsilon, delta, q, steps):
     sigma = privacy.noise_for_epsilon(epsilon, delta, sampling_rate=q, steps=steps)

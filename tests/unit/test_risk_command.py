@@ -15,12 +15,14 @@ from importlib import resources
 import dp_accounting
 import jsonschema
 import matplotlib
+import numpy as np
 import pytest
 from bs4 import BeautifulSoup
 from dp_accounting import dp_event as events
 from dp_accounting.pld import PLDAccountant
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from PIL import Image
 from typer.testing import CliRunner
 
 from companion.study import registry
@@ -398,8 +400,6 @@ def test_paths_in_a_file_are_told_from_the_file(tmp_path, monkeypatch):
 
 
 def test_norms_are_measured_on_a_sample(call, tmp_path):
-    import numpy as np
-
     images = np.zeros((4, 3, 3), dtype=np.uint8)
     images[:, 0, 0] = 255, 51, 102, 204
     np.savez(tmp_path / "own.npz", images=images)
@@ -408,6 +408,38 @@ def test_norms_are_measured_on_a_sample(call, tmp_path):
     assert shown["record"]["norms"] == pytest.approx([0.2, 0.6, 1.0])
     assert shown["record"]["data_norm"] == pytest.approx(0.2)
     assert "measured on the file own.npz" in shown["notes"][0] and "4 images" in shown["notes"][0]
+
+
+def test_norms_are_measured_on_a_table(call, tmp_path):
+    (tmp_path / "t.csv").write_text("age,income\n3,4\n\n6,8\n", encoding="utf-8")
+    (tmp_path / "t.tsv").write_text("3\t4\n6\t8\n", encoding="utf-8")
+    np.save(tmp_path / "t.npy", [[3, 4], [6, 8]])
+    for name in ("t.csv", "t.tsv", "t.npy"):
+        found = json.loads(call(*ONE, "--data", name, "--format", "json"))["record"]
+        assert (found["dimension"], found["data_norm"], found["data_range"]) == (2, 5.0, 5.0)
+        assert found["picture"] is False
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a,b\n1,2\n3,NA\n", "line 3, column 'b': must be a finite number"),
+        ("1,2\n3,inf\n", "line 2, column 2: must be a finite number"),
+        ("1,2\n3\n", "line 2: must have 2 cells; got 1"),
+        ("a,b\n", "must hold a line of numbers"),
+        ("", "must hold a line of numbers"),
+        ("1,2\n0,0\n", "sample must be of no norm zero; that of record 1"),
+    ],
+)
+def test_a_table_that_is_not_of_numbers_is_refused_where_it_is_not(call, tmp_path, text, said):
+    (tmp_path / "t.csv").write_text(text, encoding="utf-8")
+    assert said in " ".join(call(*ONE, "--data", "t.csv", status=2).split())
+
+
+def test_a_black_picture_is_named(call, tmp_path):
+    for grey in (90, 0):
+        Image.new("L", (28, 28), grey).save(tmp_path / f"{grey}.png")
+    assert f"{tmp_path.name}/0.png is black" in call(*ONE, "--data", str(tmp_path), status=2)
 
 
 def test_settings_side_by_side(call, tmp_path):

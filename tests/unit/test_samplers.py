@@ -10,7 +10,7 @@ import pytest
 from scipy import integrate, stats
 from scipy import special as sc
 
-from reconrisk import DPSGD, bounds, privacy
+from reconrisk import DPSGD, bounds, privacy, risk
 from reconrisk.privacy import Allocation, SampledRun
 from reconrisk.privacy._fixed_size import FixedSizeBound
 from reconrisk.privacy._outer import outer_delta
@@ -483,3 +483,31 @@ def test_the_mean_square_bounds_simulated_losses():
     for kappa in (1e-3, 0.01, 0.1):
         power = order[: int(kappa * order.size)].sum() / order.size
         assert bounds.rero(one, kappa).upper >= power * (1 - 0.02)
+
+
+def test_runs_of_other_samplers_compose():
+    fixed, shuffled = (privacy.SampledRun(1.1, 0.01, 300, s) for s in ("fixed", "shuffle"))
+    twice = privacy.epsilon(privacy.SampledRun(1.1, 0.01, 600, "fixed"), 1e-5)
+    assert privacy.epsilon([fixed, fixed], 1e-5) == twice
+    assert bounds.rero([shuffled], 0.01) == bounds.rero(shuffled, 0.01)
+    gaussian = DPSGD(1.1, 0.01, 300)
+    one, both = privacy.epsilon(fixed, 1e-5), privacy.epsilon([fixed, gaussian], 1e-5)
+    assert one.upper < both.lower < both.upper < twice.lower
+    poisson = privacy.SampledRun(1.1, 0.01, 300, "poisson")
+    found, known = (privacy.delta(r, 1.0) for r in ([poisson, gaussian], DPSGD(1.1, 0.01, 600)))
+    assert found == known
+    lower, upper = bounds.rero_curve([fixed, gaussian], [0.01, 0.1])
+    assert (lower < upper).all()
+    both_known = bounds.Releases([fixed, gaussian])
+    assert both_known.epsilon(1e-5) == both
+    assert risk.assess(risk.from_guarantee(both_known))["epsilon"].value == both.upper
+    other = privacy.SampledRun(1.1, 0.01, 300, "fixed", "replace")
+    for wrong in ([fixed, other], [other, gaussian]):
+        with pytest.raises(ValueError, match="adjacency of all runs"):
+            privacy.epsilon(wrong, 1e-5)
+
+
+@pytest.mark.parametrize("wrong", ["1", [1.0], True])
+def test_a_sampled_run_has_single_numbers(wrong):
+    with pytest.raises(TypeError, match="noise_multiplier must be a single number"):
+        privacy.SampledRun(wrong, 0.1, 10, "fixed")

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reconrisk import arguments
+from reconrisk import arguments, special
 from reconrisk._types import DPSGD, check_run
 from reconrisk.bounds._rero import rero_curve
 from reconrisk.privacy._audit import checked_counts, refuted_by_guesses
@@ -57,8 +57,8 @@ def audit_rero(named: int, runs: int, *, confidence: float = 0.95) -> float:
     >>> round(bounds.audit_rero(480, 1000), 4)
     0.4536
     """
-    n = int(arguments.integer("runs", runs, 1))
-    hits = int(arguments.integer("named", named, 0, n))
+    n = arguments.count("runs", runs, 1, 1e15)
+    hits = arguments.count("named", named, 0, n)
     sure = float(arguments.real("confidence", confidence, 0, 1, low_open=True, high_open=True))
     return lower_limit(hits, n, 1.0 - sure)
 
@@ -196,7 +196,8 @@ def _level_of(run: DPSGD) -> Callable[[float], float]:
     """
     corners = _corners_above(*rero_curve(run, _LEVELS, tolerance=1e-5))
     both = np.vstack([corners, 1.0 - corners[:, ::-1]])
-    hull = _concave_hull(both)
+    hull = special.concave_hull(both)
+    hull = hull[: int(np.argmax(hull[:, 1])) + 1]  # no level more for no more power
 
     def level(power: float) -> float:
         return float(np.interp(power, hull[:, 1], hull[:, 0]))
@@ -224,19 +225,3 @@ def _corners_above(lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
     last = [min(1.0, a[-2] + (1.0 - u[-2]) / rise[-1]), 1.0]
     inner = np.vstack([np.column_stack([a[1:-1], u[1:-1]]), np.column_stack([x, y])])
     return np.vstack([[0.0, 0.0], first, inner, last, [1.0, 1.0]])
-
-
-def _concave_hull(points: np.ndarray) -> np.ndarray:
-    """Return the corners of the least concave curve above points of the unit square."""
-    kept: list[np.ndarray] = []
-    for point in points[np.lexsort((-points[:, 1], points[:, 0]))]:
-        if kept and point[1] <= kept[-1][1]:
-            continue  # no level less, no power more
-        while len(kept) > 1 and _turns_left(kept[-2], kept[-1], point):
-            kept.pop()
-        kept.append(point)
-    return np.array(kept)
-
-
-def _turns_left(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> bool:
-    return bool((b[0] - a[0]) * (c[1] - a[1]) >= (b[1] - a[1]) * (c[0] - a[0]))

@@ -219,7 +219,7 @@ def bayes_success_simulated(
         raise ValueError(f"gram must be a symmetric matrix; got shape {g.shape}")
     g = 0.5 * (g + g.T)
     n = g.shape[0]
-    count = int(arguments.integer("samples", samples, 2))
+    count = arguments.count("samples", samples, 2)
     p = np.full(n, 1.0 / n) if prior is None else probabilities(prior, 1)
     if p.size != n:
         raise ValueError(f"prior must have one entry per candidate; got {p.size} for {n}")

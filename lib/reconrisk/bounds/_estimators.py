@@ -43,6 +43,11 @@ def expected_mse_clipped_to_range(
     ndarray or float
         Mean over the record's entries, squared data units; of the shape of ``noise_std``.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument has the wrong type or is out of its range.
+
     Notes
     -----
     Memory: the size of ``signal``, for one entry of ``noise_std`` at a time.
@@ -93,6 +98,11 @@ def expected_mse_james_stein(
     -------
     ndarray or float
         In (0, s**2), squared data units.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument has the wrong type or is out of its range.
 
     Examples
     --------

@@ -24,7 +24,7 @@ from reconrisk._types import DPSGD, Enclosure
 from reconrisk.bounds._rero import rero, rero_curve
 from reconrisk.privacy._phases import Release, as_run_or_releases
 from reconrisk.privacy._releases import Atoms
-from reconrisk.privacy._samplers import SampledRun
+from reconrisk.privacy._samplers import SampledRun, bracket
 
 __all__ = [
     "ApproximateDP",
@@ -69,6 +69,21 @@ class Guarantee(Protocol):
 
     def epsilon(self, delta: float) -> Enclosure:
         """Enclose the smallest epsilon at a delta in (0, 1); ValueError if none is finite."""
+
+
+class _Value:
+    """Guarantees that are given by the same arguments are equal."""
+
+    _given: tuple[Any, ...]
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and other._given == self._given  # type: ignore[attr-defined]
+
+    def __hash__(self) -> int:
+        return hash((type(self), self._given))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(map(repr, self._given))})"
 
 
 # Curves with corners -----------------------------------------------------------------------------
@@ -164,7 +179,7 @@ class _WithCorners:
         return _around(self._corners.epsilon(_delta(delta)))
 
 
-class ApproximateDP(_WithCorners):
+class ApproximateDP(_Value, _WithCorners):
     """(epsilon, delta)-differential privacy, central or local.
 
     ``gamma(kappa) = min(1, delta + e^eps kappa, 1 - e^-eps (1 - delta - kappa))`` (Wasserman and
@@ -200,7 +215,7 @@ class ApproximateDP(_WithCorners):
         d = float(arguments.real("delta", delta, 0, 1, high_open=True))
         arguments.one_of("adjacency", adjacency, ("add-remove", "replace"))
         self._sharp = e if adjacency == "replace" and d == 0.0 else None
-        self._given = e, d
+        self._given = e, d, adjacency
         self.description = f"({e:g}, {d:g})-differential privacy"
         if adjacency == "replace":
             self.description += " under replacement of the record"
@@ -211,7 +226,7 @@ class ApproximateDP(_WithCorners):
 
     def epsilon(self, delta: float) -> Enclosure:
         """Enclose the smallest epsilon at a delta; ValueError if none is finite."""
-        epsilon, given = self._given
+        epsilon, given, _ = self._given
         if delta == given:
             return Enclosure(epsilon, epsilon)
         return super().epsilon(delta)
@@ -228,7 +243,7 @@ class ApproximateDP(_WithCorners):
         return _around_log(min(log_prior_success + self._sharp - rest, 0.0))
 
 
-class TradeOff(_WithCorners):
+class TradeOff(_Value, _WithCorners):
     """f-differential privacy with a trade-off curve of straight pieces (Dong et al. 2022).
 
     Parameters
@@ -267,6 +282,7 @@ class TradeOff(_WithCorners):
             raise ValueError("false_negatives must fall to 0 and be convex in false_positives")
         if np.any(beta > 1.0 - alpha + 1e-12):
             raise ValueError("false_negatives must be at most 1 - false_positives")
+        self._given = tuple(alpha.tolist()), tuple(beta.tolist())
         self.description = f"a trade-off curve of {alpha.size - 1} pieces"
         self._corners = _Corners(alpha, 1.0 - beta, beta)
 
@@ -337,12 +353,12 @@ def _corners_of(pmf: Any) -> _Corners:
 # Mechanisms --------------------------------------------------------------------------------------
 
 
-class Releases:
+class Releases(_Value):
     """Laplace noise, randomised response, and whatever composes with them.
 
     Parameters
     ----------
-    releases : iterable of DPSGD, Laplace, Atoms, Group and Allocation, or SampledRun
+    releases : SampledRun, or iterable of DPSGD, Laplace, Atoms, Group, Allocation and SampledRun
         All on the same records.
     description : str, optional
         What they are.
@@ -361,12 +377,16 @@ class Releases:
     0.2718
     """
 
-    def __init__(self, releases: SampledRun | Iterable[Release], description: str = "") -> None:
-        self._run = releases if isinstance(releases, SampledRun) else as_run_or_releases(releases)
-        many = self._run if isinstance(self._run, list) else []
+    def __init__(
+        self, releases: SampledRun | Iterable[Release | SampledRun], description: str = ""
+    ) -> None:
+        given = tuple(releases) if isinstance(releases, Iterable) else releases
+        self._run = given if bracket(given) else as_run_or_releases(given)  # type: ignore[arg-type]
+        many = self._run if isinstance(self._run, (list, tuple)) else []
         self.description = (
             description or f"{max(len(many), 1)} mechanism{'s' * (len(many) > 1)} composed"
         )
+        self._given = tuple(many) or self._run, self.description
         self._curve: Guarantee | None = None
         if len(many) == 1 and isinstance(many[0], Atoms) and many[0].steps == 1:
             self._curve = _OneRelease(many[0])
@@ -431,6 +451,15 @@ def gaussian_dp(mu: float) -> Releases:
     mu : float
         In [1e-6, 1e6].
 
+    Returns
+    -------
+    Releases
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument has the wrong type or is out of its range.
+
     Examples
     --------
     >>> import math
@@ -445,7 +474,7 @@ def gaussian_dp(mu: float) -> Releases:
 # Divergences -------------------------------------------------------------------------------------
 
 
-class RenyiDP:
+class RenyiDP(_Value):
     """Renyi differential privacy: bounds on the divergence of some orders, in both directions.
 
     The success of any attack is the largest ``gamma`` for which two coins, one that falls with
@@ -482,6 +511,7 @@ class RenyiDP:
                 "orders and divergences must be two lists of one length, one of them finite at "
                 f"least; got shapes {a.shape} and {d.shape}"
             )
+        self._given = tuple(a.tolist()), tuple(d.tolist())
         used = np.isfinite(d)
         self._a, self._d = a[used], d[used]
         self.description = f"Renyi differential privacy at {self._a.size} orders"
@@ -570,7 +600,7 @@ class ZeroConcentratedDP(RenyiDP):
     def __init__(self, rho: float) -> None:
         value = float(arguments.real("rho", rho, 1e-9, 1e6))
         super().__init__(_ORDERS, value * _ORDERS)
-        self._rho = value
+        self._rho, self._given = value, (value,)
         self.description = f"{value:g}-zero-concentrated differential privacy"
 
     def success(self, log_prior_success: float) -> Enclosure:

@@ -345,7 +345,7 @@ def mutual_information_monte_carlo(
     """
     means = np.atleast_2d(arguments.real("candidates", candidates, -1e140, 1e140))
     n, dimension = means.shape
-    count = int(arguments.integer("samples", samples, 2))
+    count = arguments.count("samples", samples, 2)
     p = np.full(n, 1.0 / n) if prior is None else probabilities(prior)
     if p.size != n:
         raise ValueError(f"prior must have one entry per candidate; got {p.size} for {n}")

@@ -54,6 +54,11 @@ def expected_mse_known_norm(
         In (0, r**2/N), squared data units. Relative error about 1e-9, and an absolute one of
         about ``1e-14 r**2/N``.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument has the wrong type or is out of its range.
+
     Examples
     --------
     >>> from reconrisk import bounds
@@ -87,6 +92,11 @@ def expected_mse_unbiased(
     ndarray or float
         In (0, s**2 r**2), squared data units. Relative error about 1e-9, and an absolute one of
         about ``1e-14 r**2/N``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument has the wrong type or is out of its range.
 
     Examples
     --------

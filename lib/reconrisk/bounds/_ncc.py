@@ -59,7 +59,7 @@ def contrast_of(signal: ArrayLike) -> float:
     >>> round(float(bounds.contrast_of([1.0, 1.0, 0.0, 0.0])), 4)
     0.7071
     """
-    x = arguments.real("signal", signal, -np.inf, np.inf, low_open=True, high_open=True).ravel()
+    x = arguments.finite("signal", signal).ravel()
     if x.size == 0:
         raise ValueError("signal must have at least one value; got none")
     scale = np.max(np.abs(x))
@@ -271,6 +271,25 @@ def ncc_tail_sampled(
     The law is :meth:`NCCLaw.sampled`; without signal and contrast, the largest probability over all
     records.
 
+    Parameters
+    ----------
+    threshold, dimension, noise_multiplier, signal, contrast, log : array_like
+        As in :func:`ncc_tail`.
+    steps : array_like
+        Number of steps, whole, >= 1.
+    selection_probability : array_like
+        Probability in (0, 1] that a step selects the record.
+
+    Returns
+    -------
+    ndarray or float
+        In [0, 1]; its logarithm if ``log``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument has the wrong type or is out of its range.
+
     Examples
     --------
     >>> from reconrisk import bounds
@@ -293,6 +312,21 @@ def expected_ncc(
     give a ratio of expectations instead (:func:`ncc_bound_paper`), which this exceeds at contrast 1
     for every N. At contrast 1, that of a record with mean zero, it is largest.
 
+    Parameters
+    ----------
+    dimension, noise_multiplier, contrast, repeats : array_like
+        As in :func:`ncc_tail`.
+
+    Returns
+    -------
+    ndarray or float
+        In (0, 1].
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument has the wrong type or is out of its range.
+
     Examples
     --------
     >>> from reconrisk import bounds
@@ -311,6 +345,21 @@ def ncc_bound_paper(
     column "Max E[NCC]" of its Table 1. It is a ratio of population moments, which a single
     reconstruction exceeds with probability ``ncc_tail(ncc_bound_paper(N, s), N, s)``; the expected
     NCC of a record with mean zero exceeds it too.
+
+    Parameters
+    ----------
+    dimension, noise_multiplier, repeats : array_like
+        As in :func:`ncc_tail`.
+
+    Returns
+    -------
+    ndarray or float
+        In (0, 1].
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument has the wrong type or is out of its range.
 
     Examples
     --------

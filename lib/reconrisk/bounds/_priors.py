@@ -163,6 +163,11 @@ def prior_success_from_samples(
     float
         In [kappa_hat, 1].
 
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument has the wrong type or is out of its range.
+
     Examples
     --------
     >>> from reconrisk import bounds
@@ -208,6 +213,11 @@ def log_prior_success_pixels(
     -------
     ndarray or float
         In [-inf, 0]; relative error of the probability below 1e-11 down to 1e-1850 (tested).
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument has the wrong type or is out of its range.
 
     Notes
     -----
@@ -274,6 +284,11 @@ def log_prior_success_pixels_printed(
     -------
     ndarray or float
         In (-inf, 0].
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument has the wrong type or is out of its range.
 
     Examples
     --------

@@ -149,6 +149,11 @@ def psnr_tail(
     ndarray or float
         In [0, 1] (or its logarithm).
 
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument has the wrong type or is out of its range.
+
     Examples
     --------
     >>> from reconrisk import bounds
@@ -174,6 +179,25 @@ def psnr_tail_sampled(
 
     The law is that of :meth:`MSELaw.sampled`.
 
+    Parameters
+    ----------
+    threshold, dimension, noise_multiplier, data_norm, data_range, log : array_like
+        As in :func:`psnr_tail`.
+    steps : array_like
+        Number of steps, whole, >= 1.
+    selection_probability : array_like
+        Probability in (0, 1] that a step selects the record.
+
+    Returns
+    -------
+    ndarray or float
+        In [0, 1]; its logarithm if ``log``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument has the wrong type or is out of its range.
+
     Examples
     --------
     >>> from reconrisk import bounds
@@ -196,6 +220,21 @@ def expected_psnr(
     The printed upper bound of ``ziller2024``, Proposition 2, eq. (6), lacks the term
     ``ln(N/2) - digamma(N/2)``, about ``4.34/N`` dB, and so is too small.
 
+    Parameters
+    ----------
+    dimension, noise_multiplier, data_norm, data_range, repeats : array_like
+        As in :func:`psnr_tail`.
+
+    Returns
+    -------
+    ndarray or float
+        In decibel.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument has the wrong type or is out of its range.
+
     Examples
     --------
     >>> from reconrisk import bounds
@@ -217,6 +256,21 @@ def psnr_bound_paper(
     ``ziller2024``, Proposition 2, eq. (6), and the column "Max E[PSNR]" of its Table 1 (with the
     clipping norm for ``data_norm``). Jensen's inequality is applied there in the wrong direction:
     without clipping it is a lower bound. For comparison with :func:`expected_psnr`.
+
+    Parameters
+    ----------
+    noise_multiplier, data_norm, data_range, repeats : array_like
+        As in :func:`psnr_tail`.
+
+    Returns
+    -------
+    ndarray or float
+        In decibel.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument has the wrong type or is out of its range.
 
     Examples
     --------

@@ -183,7 +183,7 @@ def mse_floor_levels(
     """
     nats, n = np.broadcast_arrays(_information(information), args.dimension(dimension))
     if np.ndim(levels) == 0:
-        x = np.linspace(0.0, 1.0, int(arguments.integer("levels", levels, 2, _MOST_LEVELS)))
+        x = np.linspace(0.0, 1.0, arguments.count("levels", levels, 2, _MOST_LEVELS))
     else:
         x = arguments.real("levels", levels, -1e70, 1e70)
     if x.ndim != 1 or not 2 <= x.size <= _MOST_LEVELS or np.unique(x).size < x.size:

@@ -34,7 +34,7 @@ from reconrisk.privacy._releases import (
     part_of,
     taken,
 )
-from reconrisk.privacy._samplers import SampledRun
+from reconrisk.privacy._samplers import SampledRun, bracket
 from reconrisk.privacy._targets import mechanism_of
 from reconrisk.privacy._tradeoff import SMALLEST, success_curve
 
@@ -92,7 +92,7 @@ def rero_gaussian(
 
 
 def rero(
-    run: DPSGD | SampledRun | Iterable[Release],
+    run: DPSGD | SampledRun | Iterable[Release | SampledRun],
     prior_success: float | None = None,
     log_prior_success: float | None = None,
     *,
@@ -111,7 +111,7 @@ def rero(
 
     Parameters
     ----------
-    run : DPSGD, or list of DPSGD, Laplace, Atoms, Group and Allocation, or SampledRun
+    run : DPSGD or SampledRun, or list of DPSGD, Laplace, Atoms, Group, Allocation and SampledRun
         The run; its clipping norm does not matter. A list is a run of several phases, or several
         mechanisms on the same records, a :class:`~reconrisk.privacy.SampledRun` one of another
         sampler, as in :func:`reconrisk.privacy.epsilon`.
@@ -154,13 +154,14 @@ def rero(
     >>> f"{found.lower:.5f} {found.upper:.5f}"
     '0.00224 0.00224'
     """
-    if isinstance(run, SampledRun):
-        return run.enclosure(
+    sampled = bracket(run)
+    if sampled is not None:
+        return sampled.enclosure(
             lambda releases: rero(
                 releases, prior_success, log_prior_success, log=log, tolerance=tolerance
             )
         )
-    one = as_run_or_releases(run)
+    one = as_run_or_releases(run)  # type: ignore[arg-type]
     log_kappa = args.log_probability("prior_success", prior_success, log_prior_success)
     if log_kappa.ndim:
         raise TypeError(
@@ -175,7 +176,7 @@ def rero(
 
 
 def rero_curve(
-    run: DPSGD | SampledRun | Iterable[Release],
+    run: DPSGD | SampledRun | Iterable[Release | SampledRun],
     prior_success: ArrayLike,
     *,
     tolerance: float = 1e-4,
@@ -184,7 +185,7 @@ def rero_curve(
 
     Parameters
     ----------
-    run : DPSGD, or list of DPSGD, Laplace, Atoms, Group and Allocation, or SampledRun
+    run : DPSGD or SampledRun, or list of DPSGD, Laplace, Atoms, Group, Allocation and SampledRun
     prior_success : array_like
         ``kappa`` in [0, 1].
     tolerance : float
@@ -213,13 +214,14 @@ def rero_curve(
     >>> [round(float(v), 4) for v in upper]
     [0.3891, 0.8413]
     """
-    if isinstance(run, SampledRun):
-        attacks, bound = run.enclosed(
+    sampled = bracket(run)
+    if sampled is not None:
+        attacks, bound = sampled.enclosed(
             lambda releases: rero_curve(releases, prior_success, tolerance=tolerance)
         )
         below = np.max([attack[0] for attack in attacks], axis=0)
         return np.minimum(below, bound[1]), bound[1]
-    one = as_run_or_releases(run)
+    one = as_run_or_releases(run)  # type: ignore[arg-type]
     kappa = arguments.real("prior_success", prior_success, 0, 1)
     arguments.real("tolerance", tolerance, 1e-12, 1)
     with np.errstate(divide="ignore"):

@@ -22,6 +22,8 @@ NORMALISATIONS = ("samples", "kept", "ratios", "complement")
 
 #: numbers drawn at a time: 16 MB
 _CHUNK = 2_000_000
+#: beyond them the draws of one call take gigabytes
+_MOST_SAMPLES = 10**9
 
 
 def rero_algorithm1(
@@ -78,7 +80,7 @@ def rero_algorithm1(
     >>> abs(found - 0.389) < 0.05
     True
     """
-    _check_arguments(run, prior_success, samples)
+    samples = _check_arguments(run, prior_success, samples)
     if not prior_success > 0:
         raise ValueError(f"prior_success must be in (0, 1]; got {arguments.shown(prior_success)}")
     arguments.one_of("normalisation", normalisation, NORMALISATIONS)
@@ -146,8 +148,8 @@ def rero_monte_carlo(
     >>> found.lower < float(bounds.rero_gaussian(1.0, 0.1)) < found.upper
     True
     """
-    _check_arguments(run, prior_success, samples)
-    arguments.integer("seed", seed, 0)
+    samples = _check_arguments(run, prior_success, samples)
+    seed = arguments.count("seed", seed, 0)
     arguments.real("confidence", confidence, 0, 1, low_open=True, high_open=True)
     kappa = float(prior_success)
     if kappa in (0.0, 1.0):
@@ -172,10 +174,11 @@ def rero_monte_carlo(
     return Enclosure(min(lower, 1.0), max(upper, lower))
 
 
-def _check_arguments(run: DPSGD, prior_success: float, samples: int) -> None:
+def _check_arguments(run: DPSGD, prior_success: float, samples: int) -> int:
+    """Check the arguments and return the number of samples."""
     check_run(run)
     arguments.real("prior_success", prior_success, 0, 1)
-    arguments.integer("samples", samples, 1)
+    return arguments.count("samples", samples, 1, _MOST_SAMPLES)
 
 
 def _log_ratios(

@@ -232,7 +232,7 @@ def _pair(
         float(arguments.real("concentration", concentration, 0, 1e5)),
         float(arguments.integer("dimension", dimension, 2, 1e9)),
         float(arguments.real("sampling_rate", sampling_rate, 0, 1, low_open=True)),
-        int(arguments.integer("steps", steps, 1)),
+        arguments.count("steps", steps, 1),
     )
 
 

@@ -82,6 +82,11 @@ def mse_tail_sphere(
         In [0, 1] (or its logarithm); at least :func:`~reconrisk.bounds.mse_tail` and
         :func:`~reconrisk.bounds.mse_tail_shrunk`.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument has the wrong type or is out of its range.
+
     Examples
     --------
     >>> from reconrisk import bounds
@@ -128,6 +133,11 @@ def rero_sphere(
     ndarray or float
         In [0, 1] (or its logarithm).
 
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument has the wrong type or is out of its range.
+
     Examples
     --------
     >>> from reconrisk import bounds
@@ -166,6 +176,11 @@ def log_prior_success_box(
     ndarray or float
         In [-inf, 0], rounded upwards. Zero for ``eta >= width**2/12``, the expected mean squared
         error of the centre.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument has the wrong type or is out of its range.
 
     Examples
     --------

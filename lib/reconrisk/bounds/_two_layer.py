@@ -62,7 +62,8 @@ def tensor_attack_order(
 
     No defence: Theorem 3.1 (B.6). Local aggregation: the same (Propositions 3.1 and C.1), where B
     counts the records of all steps (C.2). Noise: C.12; clipping: C.11, no effect by itself; both:
-    3.3 (C.13). Dropout: Section 3.4. The paper has no upper bound for pruning.
+    3.3 (C.13). Dropout: Section 3.4. The paper has no upper bound for pruning. Every letter of the
+    formula is an argument: none of them belong together, and most are left out.
 
     Parameters
     ----------

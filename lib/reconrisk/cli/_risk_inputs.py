@@ -10,9 +10,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from reconrisk import risk
 from reconrisk.arguments import shown
 from reconrisk.cli._risk_file import read_json, read_mapping, scalar
+from reconrisk.cli._risk_table import TABLES, read_table
 from reconrisk.risk import Questions, Record, SettingError, TrainingRun, TwoLayerModel
 from reconrisk.risk._settings import number, whole
 
@@ -37,6 +40,8 @@ FIELDS = (*RUN, *RECORD, *QUESTIONS, *OWN)
 
 #: most records and most values of a data set that are measured
 _SAMPLE_RECORDS, _SAMPLE_VALUES = 10_000, 50_000_000
+#: a norm below it is zero
+_LEAST_NORM = 1e-9
 #: fields of a file that a flag overrides because they describe the same quantity
 _OVERRIDES = {
     "noise_multiplier": ("concentration", "mechanism", "opacus_history", "guarantee"),
@@ -341,6 +346,8 @@ def _record(fields: Mapping[str, Any], folder: Path) -> tuple[Record, tuple[str,
     sides = _sides(fields["image"]) if "image" in fields else None
     if "data" in fields:
         path = folder / _path("data", fields["data"])
+        if path.suffix.lower() in TABLES and path.is_file():
+            return _of_table(path, sides, given)
         sample, note = _sample(path, sides)
         given.setdefault("picture", True)
         given.setdefault("data_range", 1.0)  # images are read with values in [0, 1]
@@ -353,6 +360,27 @@ def _record(fields: Mapping[str, Any], folder: Path) -> tuple[Record, tuple[str,
                 "dimension", given["dimension"], f"that of the image, {size}, or left out"
             )
     return risk.record(**given), ()
+
+
+def _of_table(
+    path: Path, sides: list[int] | None, given: dict[str, Any]
+) -> tuple[Record, tuple[str, ...]]:
+    """Return the records of a table, with its largest minus its smallest value as their range."""
+    if sides is not None:
+        raise SettingError("image", "x".join(map(str, sides)), "left out beside a table")
+    rows, count = read_table(path, _SAMPLE_RECORDS)
+    given.setdefault("data_range", float(np.ptp(rows)))
+    what = f"{count:,} records of the table {path.name}"
+    if count > len(rows):
+        what = f"the first {len(rows):,} of {what}"
+    return risk.record(sample=rows, **given), (_measured(what),)
+
+
+def _measured(what: str) -> str:
+    return (
+        f"norms measured on {what}. The smallest is used: it is the easiest to reconstruct; "
+        "records that were not measured may be smaller still"
+    )
 
 
 def _sample(path: Path, sides: list[int] | None) -> tuple[Any, str]:
@@ -371,11 +399,10 @@ def _sample(path: Path, sides: list[int] | None) -> tuple[Any, str]:
     one = own_images(path, most=1, **how)
     most = int(min(max(_SAMPLE_VALUES // one.inputs.shape[1], 1), _SAMPLE_RECORDS))
     images = own_images(path, most=most, **how)
-    note = (
-        f"norms measured on {images.source}. The smallest is used: it is the easiest to "
-        "reconstruct; records that were not measured may be smaller still"
-    )
-    return images.inputs, note
+    for blank in np.flatnonzero(np.linalg.norm(images.inputs, axis=1) < _LEAST_NORM)[:1]:
+        which = images.files[blank] if images.files else f"picture {blank + 1} in the order read"
+        raise SettingError("data", str(path), f"without pictures of norm zero; {which} is black")
+    return images.inputs, _measured(images.source)
 
 
 def _path(name: str, value: Any) -> Path:

@@ -131,7 +131,11 @@ def risk(
     ] = None,
     data: Annotated[
         Text,
-        _record("A sample of the data: dimension and norms are measured on it.", metavar="PATH"),
+        _record(
+            "A sample of the data: dimension and norms are measured on it. Images, or a table of "
+            "numbers (.csv, .tsv, .npy).",
+            metavar="PATH",
+        ),
     ] = None,
     prior_size: Annotated[
         Texts, _asked("Candidates, one of which is the record; by default 10, 1000, 1e6")

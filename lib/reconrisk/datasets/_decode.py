@@ -47,8 +47,9 @@ def image_files(root: Path) -> Iterator[Path]:
 
 
 def colour_picture(path: Path) -> np.ndarray:
-    """Return a file's image as (height, width, 3) bytes, as it is stored."""
-    return _decode(path, lambda picture: np.asarray(picture.convert("RGB")))
+    """Return a file's image in its EXIF orientation as (height, width, 3) bytes."""
+    upright = upright_picture(path)
+    return upright if upright.ndim == 3 else np.repeat(upright[:, :, None], 3, axis=2)
 
 
 def upright_picture(path: Path) -> np.ndarray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,8 @@ class LabelledImages:
         For captions and axes.
     source : str
         Description of what was read and how it was processed; empty for standard data sets.
+    files : tuple of str
+        Where each image was read from, if each has a file of its own; else empty.
     """
 
     inputs: np.ndarray
@@ -37,6 +39,7 @@ class LabelledImages:
     shape: tuple[int, ...]
     name: str
     source: str = ""
+    files: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -52,10 +55,13 @@ class LabelledImages:
         return int(self.labels.max()) + 1
 
     def take(self, chosen: Sequence[int] | np.ndarray) -> LabelledImages:
-        """Return the images at the given positions, in that order."""
+        """Return the images at the positions ``chosen``, in that order."""
         positions = np.asarray(chosen, dtype=int)
-        return LabelledImages(
-            self.inputs[positions], self.labels[positions], self.shape, self.name, self.source
+        return replace(
+            self,
+            inputs=self.inputs[positions],
+            labels=self.labels[positions],
+            files=tuple(self.files[i] for i in positions) if self.files else (),
         )
 
     def pictures(self, vectors: np.ndarray | None = None) -> np.ndarray:
@@ -115,6 +121,11 @@ def grey_at(images: LabelledImages, side: int, *, crop: bool = False) -> Labelle
     Returns
     -------
     LabelledImages
+
+    Raises
+    ------
+    ValueError
+        If ``side`` is out of its range.
     """
     import torch
 

@@ -139,6 +139,7 @@ def own_images(
         images[0].shape[:2] + ((3,) if wants_colour else ()),
         source.name,
         _describe_source(source, split, most, stored_sizes, side, wants_colour),
+        tuple(str(item) for item in items if isinstance(item, Path)),
     )
 
 

@@ -25,7 +25,7 @@ def pictures(size: int, count: int, data_root: Path | None = None) -> np.ndarray
         (:data:`IMAGENET_SAMPLE`), the next eight scikit-image's, the others quarters of those.
     data_root : Path, optional
         An ImageNet-style folder ``root/class/*.jpg`` (or of pictures without classes), in the order
-        of paths; or any other path that :func:`own_images` accepts.
+        of paths, in their EXIF orientation; or any other path that :func:`own_images` accepts.
 
     Returns
     -------
@@ -94,7 +94,7 @@ def folder_photographs(root: Path, size: int, count: int) -> np.ndarray:
 
 
 def is_imagenet(root: Path | None) -> bool:
-    """Return whether all images below a folder lie in ones named as ImageNet's classes are.
+    """Return whether all images below ``root`` lie in folders named as ImageNet's classes are.
 
     Those names begin with a WordNet id (``n02088364``). The classes may lie anywhere below the
     folder, as they do where it holds other data sets too.

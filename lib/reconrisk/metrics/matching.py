@@ -8,6 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import linear_sum_assignment
 
+from reconrisk import arguments
+
 __all__ = ["Matching", "match"]
 
 
@@ -81,10 +83,6 @@ def match(targets: ArrayLike, reconstructions: ArrayLike, *, signs: bool = False
             f"reconstructions must be at least as many as targets; "
             f"got {y.shape[-2]} for {x.shape[-2]}"
         )
-    for name, values in (("targets", x), ("reconstructions", y)):
-        if not np.all(np.isfinite(values)):
-            wrong = values[~np.isfinite(values)].item(0)
-            raise ValueError(f"{name} must be finite; got {wrong!r}")
     inner = x @ np.swapaxes(y, -1, -2)
     # |x - s y|^2 up to |x|^2, which no assignment changes
     costs = np.sum(y * y, axis=-1)[..., None, :] - 2.0 * (np.abs(inner) if signs else inner)
@@ -99,8 +97,9 @@ def match(targets: ArrayLike, reconstructions: ArrayLike, *, signs: bool = False
 
 
 def checked_sets(targets: ArrayLike, reconstructions: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    """Return both as float arrays of shapes (..., n, N) and (..., m, N)."""
-    x, y = np.asarray(targets, dtype=float), np.asarray(reconstructions, dtype=float)
+    """Return both as arrays of finite floats of shapes (..., n, N) and (..., m, N)."""
+    x = arguments.finite("targets", targets)
+    y = arguments.finite("reconstructions", reconstructions)
     if x.ndim < 2 or y.ndim != x.ndim or x.shape[:-2] != y.shape[:-2] or x.shape[-1] != y.shape[-1]:
         raise ValueError(
             "targets and reconstructions must have shapes (..., n, N) and (..., m, N); "

@@ -46,18 +46,40 @@ class PerceptualMetric:
     device: str = "cpu"
 
     def __call__(self, target: ArrayLike, reconstruction: ArrayLike) -> float:
-        """Return the distance, >= 0, of two images (H, W, 3), clipped to [0, 1]."""
-        pair = [self._tensor("target", target), self._tensor("reconstruction", reconstruction)]
+        """Return the distance of two images.
+
+        Parameters
+        ----------
+        target : array_like, shape (H, W, 3)
+            In [0, 1]; at least 32 pixels a side.
+        reconstruction : array_like, shape (H, W, 3)
+            Finite; clipped to [0, 1].
+
+        Returns
+        -------
+        float
+            >= 0.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If an image has another shape or range.
+        """
+        x, y = (
+            arguments.real("target", target, 0, 1),
+            arguments.finite("reconstruction", reconstruction),
+        )
+        if x.shape != y.shape or x.ndim != 3 or x.shape[2] != 3 or min(x.shape[:2]) < 32:
+            raise ValueError(
+                "target and reconstruction must be pictures (H, W, 3) of at least 32x32 pixels; "
+                f"got shapes {x.shape} and {y.shape}"
+            )
+        pair = [self._tensor(x), self._tensor(np.clip(y, 0, 1))]
         with torch.no_grad():
             return float(self.network(*pair, normalize=True))
 
-    def _tensor(self, name: str, picture: ArrayLike) -> torch.Tensor:
-        array = np.asarray(picture, dtype=np.float32)
-        if array.ndim != 3 or array.shape[2] != 3 or min(array.shape[:2]) < 32:
-            raise ValueError(
-                f"{name} must be a picture (H, W, 3) of at least 32x32 pixels; got {array.shape}"
-            )
-        channels_first = torch.from_numpy(np.clip(array, 0, 1)).permute(2, 0, 1)[None]
+    def _tensor(self, picture: np.ndarray) -> torch.Tensor:
+        channels_first = torch.from_numpy(picture.astype(np.float32)).permute(2, 0, 1)[None]
         return channels_first.to(self.device)
 
 

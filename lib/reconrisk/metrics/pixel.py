@@ -11,8 +11,7 @@ __all__ = ["mse", "ncc", "nmi", "psnr", "rmse", "ssim"]
 
 
 def _pair(target: ArrayLike, reconstruction: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    x = np.asarray(target, dtype=float)
-    y = np.asarray(reconstruction, dtype=float)
+    x, y = arguments.finite("target", target), arguments.finite("reconstruction", reconstruction)
     if x.ndim == 0 or y.ndim == 0 or x.shape[-1] != y.shape[-1]:
         raise ValueError(
             "target and reconstruction must agree in their last axis; "
@@ -37,7 +36,7 @@ def mse(target: ArrayLike, reconstruction: ArrayLike) -> np.ndarray:
     Raises
     ------
     ValueError
-        If the last axes differ.
+        If the last axes differ or a value is not finite.
 
     Notes
     -----
@@ -69,7 +68,7 @@ def rmse(target: ArrayLike, reconstruction: ArrayLike) -> np.ndarray:
     Raises
     ------
     ValueError
-        If the last axes differ.
+        If the last axes differ or a value is not finite.
 
     Examples
     --------
@@ -100,7 +99,7 @@ def psnr(
     Raises
     ------
     ValueError
-        If the last axes differ or a range is not positive.
+        If the last axes differ, a value is not finite or a range is not positive.
 
     Examples
     --------
@@ -131,8 +130,8 @@ def ncc(target: ArrayLike, reconstruction: ArrayLike) -> np.ndarray:
     Raises
     ------
     ValueError
-        If the last axes differ, or a vector is constant: the NCC is then 0/0 (always for
-        ``N = 1``).
+        If the last axes differ, a value is not finite, or a vector is constant: the NCC is then
+        0/0 (always for ``N = 1``).
 
     Notes
     -----
@@ -145,11 +144,14 @@ def ncc(target: ArrayLike, reconstruction: ArrayLike) -> np.ndarray:
     1.0
     """
     x, y = _pair(target, reconstruction)
+    # of the values themselves: the mean of equal ones may be another number
+    wrong = (np.ptp(x, axis=-1) == 0.0) | (np.ptp(y, axis=-1) == 0.0)
     x = x - x.mean(axis=-1, keepdims=True)
     y = y - y.mean(axis=-1, keepdims=True)
     scale = np.linalg.norm(x, axis=-1) * np.linalg.norm(y, axis=-1)
-    if np.any(scale == 0):
-        constant = int(np.sum(scale == 0))
+    wrong = wrong | (scale == 0.0)
+    if np.any(wrong):
+        constant = int(np.sum(wrong))
         raise ValueError(
             "target and reconstruction must not be constant, where the NCC is 0/0; got "
             f"{constant} such pairs"
@@ -194,16 +196,12 @@ def nmi(target: ArrayLike, reconstruction: ArrayLike, bins: int = 100) -> float:
     >>> round(metrics.nmi(picture, picture), 6)
     2.0
     """
-    bins = int(arguments.integer("bins", bins, 2))
-    x, y = np.asarray(target, dtype=float), np.asarray(reconstruction, dtype=float)
+    bins = arguments.count("bins", bins, 2)
+    x, y = arguments.finite("target", target), arguments.finite("reconstruction", reconstruction)
     if x.shape != y.shape:
         raise ValueError(f"target and reconstruction must share a shape; got {x.shape}, {y.shape}")
     if x.size == 0:
         raise ValueError(f"target and reconstruction must hold values; got shape {x.shape}")
-    for name, values in (("target", x), ("reconstruction", y)):
-        if not np.all(np.isfinite(values)):
-            wrong = values[~np.isfinite(values)].item(0)
-            raise ValueError(f"{name} must be finite; got {wrong!r}")
     cell = _bin_of(x.ravel(), bins) * bins + _bin_of(y.ravel(), bins)
     joint = np.bincount(cell, minlength=bins * bins).reshape(bins, bins) / x.size
     joint_entropy = _entropy(joint)
@@ -249,7 +247,7 @@ def ssim(target: ArrayLike, reconstruction: ArrayLike, data_range: float = 1.0) 
     Raises
     ------
     ValueError
-        If a shape or ``data_range`` is not as above.
+        If a shape, a value or ``data_range`` is not as above.
 
     Examples
     --------
@@ -262,7 +260,7 @@ def ssim(target: ArrayLike, reconstruction: ArrayLike, data_range: float = 1.0) 
     from skimage.metrics import structural_similarity
 
     arguments.real("data_range", data_range, 0, np.inf, low_open=True)
-    x, y = np.asarray(target, dtype=float), np.asarray(reconstruction, dtype=float)
+    x, y = arguments.finite("target", target), arguments.finite("reconstruction", reconstruction)
     if x.shape != y.shape or x.ndim not in (2, 3) or min(x.shape[:2]) < 7:
         raise ValueError(
             "target and reconstruction must be two images (H, W) or (H, W, channels) of at "

@@ -29,7 +29,7 @@ def projection_error(targets: ArrayLike, reconstructions: ArrayLike) -> np.ndarr
     Raises
     ------
     ValueError
-        If shapes do not fit or a target is zero.
+        If shapes do not fit, a value is not finite or a target is zero.
 
     Notes
     -----

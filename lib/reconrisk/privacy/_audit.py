@@ -86,10 +86,10 @@ def checked_counts(
             f"{arguments.shown(np.asarray(right).tolist())} of "
             f"{arguments.shown(np.asarray(guesses).tolist())}"
         )
-    m = int(r.max()) if canaries is None else int(arguments.integer("canaries", canaries, 1, 1e6))
+    m = int(r.max()) if canaries is None else arguments.count("canaries", canaries, 1, 1e6)
     if m < r.max():
         raise ValueError(f"canaries must be at least the {int(r.max())} guesses; got {m}")
-    k = int(arguments.integer("candidates", candidates, 2, 1e9))
+    k = arguments.count("candidates", candidates, 2, 1e9)
     risk = _risk(confidence) / r.size
     return [(int(a), int(b)) for a, b in zip(w, r, strict=True)], m, k, risk
 
@@ -255,10 +255,10 @@ def _rates(
     detected: int, present: int, alarms: int, absent: int, confidence: float
 ) -> list[tuple[float, float]]:
     """Return a test's power, at least, and its level, at most, read in both directions."""
-    inside = int(arguments.integer("present", present, 1))
-    outside = int(arguments.integer("absent", absent, 1))
-    hits = int(arguments.integer("detected", detected, 0, inside))
-    false = int(arguments.integer("alarms", alarms, 0, outside))
+    inside = arguments.count("present", present, 1)
+    outside = arguments.count("absent", absent, 1)
+    hits = arguments.count("detected", detected, 0, inside)
+    false = arguments.count("alarms", alarms, 0, outside)
     # two limits, each with half of the risk; both directions use the same two
     risk = 0.5 * _risk(confidence)
     power, level = lower_limit(hits, inside, risk), upper_limit(false, outside, risk)

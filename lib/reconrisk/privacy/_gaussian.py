@@ -12,6 +12,8 @@ import math
 import numpy as np
 from scipy import special as sc
 
+from reconrisk import arguments
+from reconrisk._types import DPSGD
 from reconrisk.special import log1mexp
 
 __all__ = ["ERROR", "log_delta_gaussian", "log_delta_of_shift"]
@@ -22,6 +24,8 @@ ERROR = 1e-11
 _ROOT_HALF = math.sqrt(0.5)
 _ROOT_HALF_PI = math.sqrt(math.pi / 2)
 _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
+#: beyond so many deviations the rest is less than the rounding of half their square
+_FAR = 1e50
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(24)
 
 
@@ -36,6 +40,8 @@ def log_delta_of_shift(epsilon: float, shift: float) -> float:
         return -math.inf if epsilon >= 0 else math.log(-math.expm1(epsilon))
     a = 0.5 * shift - epsilon / shift
     b = a - shift
+    if a < -_FAR:  # its square alone counts
+        return -0.5 * a * a
     if a > 1.0:
         # delta = 1 - (Phi(-a) + exp(epsilon) Phi(b))
         log_rest = float(np.logaddexp(sc.log_ndtr(-a), epsilon + sc.log_ndtr(b)))
@@ -70,9 +76,9 @@ def log_delta_gaussian(noise_multiplier: float, epsilon: float, steps: int = 1) 
     Parameters
     ----------
     noise_multiplier : float
-        sigma > 0.
+        sigma in [1e-100, 1e100], or infinite.
     epsilon : float
-        Any real number, nats; below zero the profile is
+        Any finite number, nats; below zero the profile is
         ``1 - exp(epsilon) + exp(epsilon) delta(-epsilon)``.
     steps : int
         T >= 1.
@@ -82,10 +88,18 @@ def log_delta_gaussian(noise_multiplier: float, epsilon: float, steps: int = 1) 
     float
         In [-inf, 0]; absolute error below ``1e-11 + 1e-15 |log delta|``.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not a number or is out of its range.
+
     Examples
     --------
     >>> from reconrisk import privacy
     >>> round(privacy.log_delta_gaussian(1.0, 1.0), 4)
     -2.0641
     """
-    return log_delta_of_shift(epsilon, math.sqrt(steps) / noise_multiplier)
+    run = DPSGD(noise_multiplier, steps=steps)
+    arguments.single("epsilon", epsilon)
+    e = float(arguments.finite("epsilon", epsilon))
+    return log_delta_of_shift(e, math.sqrt(run.steps) / float(run.noise_multiplier))

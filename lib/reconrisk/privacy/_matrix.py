@@ -23,6 +23,8 @@ __all__ = ["MatrixMechanism", "square_root_encoder", "tree_encoder"]
 
 #: an entry below this share of the largest is rounding, not correlation
 _ROUNDING = 1e-12
+#: beyond it an encoder takes gigabytes
+_MOST_STEPS = 30_000
 
 
 def square_root_encoder(steps: int, bands: int | None = None) -> np.ndarray:
@@ -34,7 +36,7 @@ def square_root_encoder(steps: int, bands: int | None = None) -> np.ndarray:
     Parameters
     ----------
     steps : int
-        T >= 1.
+        T, 1 to 30,000.
     bands : int, optional
         Number of diagonals kept, 1 to ``steps``; all by default. One is the noise of DP-SGD.
 
@@ -56,9 +58,8 @@ def square_root_encoder(steps: int, bands: int | None = None) -> np.ndarray:
            [0.5  , 1.   , 0.   ],
            [0.375, 0.5  , 1.   ]])
     """
-    arguments.integer("steps", steps, 1)
-    kept = steps if bands is None else bands
-    arguments.integer("bands", kept, 1, steps)
+    steps = arguments.count("steps", steps, 1, _MOST_STEPS)
+    kept = steps if bands is None else arguments.count("bands", bands, 1, steps)
     number = np.arange(1, steps)
     column = np.concatenate([[1.0], np.cumprod((2 * number - 1) / (2 * number))])
     column[kept:] = 0.0
@@ -71,7 +72,7 @@ def tree_encoder(steps: int) -> np.ndarray:
     Parameters
     ----------
     steps : int
-        T >= 1.
+        T, 1 to 30,000.
 
     Returns
     -------
@@ -84,7 +85,7 @@ def tree_encoder(steps: int) -> np.ndarray:
     TypeError, ValueError
         If ``steps`` is not an integer of at least 1.
     """
-    arguments.integer("steps", steps, 1)
+    steps = arguments.count("steps", steps, 1, _MOST_STEPS)
     widths = [2**level for level in range(steps.bit_length())]
     nodes = [(start, w) for w in widths for start in range(0, steps - w + 1, w)]
     encoder = np.zeros((len(nodes), steps))
@@ -139,8 +140,8 @@ class MatrixMechanism:
     period: int | None = None
 
     def __post_init__(self) -> None:
-        encoder = arguments.real("encoder", self.encoder, -np.inf, np.inf, low_open=True)
-        if encoder.ndim != 2 or not np.isfinite(encoder).all():
+        encoder = arguments.finite("encoder", self.encoder)
+        if encoder.ndim != 2:
             raise ValueError(f"encoder must be a finite matrix; got shape {encoder.shape}")
         products = encoder.T @ encoder
         if _factor(products) is None:

@@ -40,6 +40,8 @@ def outer_delta(releases: Sequence[Release], epsilon: float) -> float:
 def enclose_full_batch_delta(shift: float, epsilon: float) -> Enclosure:
     """Enclose the delta of one Gaussian release with a shift of so many deviations."""
     value = log_delta_of_shift(epsilon, shift)
+    if value == -math.inf:
+        return Enclosure(0.0, 5e-324 if shift > 0.0 else 0.0)
     slack = ERROR + 4e-15 * abs(value)
     return Enclosure(math.exp(value - slack), min(math.exp(value + slack) + 5e-324, 1.0))
 

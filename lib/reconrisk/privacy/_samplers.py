@@ -21,7 +21,14 @@ from reconrisk.privacy._allocation import Allocation
 from reconrisk.privacy._fixed_size import Binned, FixedSizeBound, bin_outputs
 from reconrisk.privacy._releases import Release
 
-__all__ = ["ADJACENCIES", "LEAST_SAMPLED_NOISE", "SAMPLERS", "SampledRun"]
+__all__ = [
+    "ADJACENCIES",
+    "LEAST_SAMPLED_NOISE",
+    "SAMPLERS",
+    "Bracketed",
+    "SampledRun",
+    "bracket",
+]
 
 ADJACENCIES = ("zero-out", "replace", "add-remove")
 #: what each sampler does, in words
@@ -47,9 +54,35 @@ NEIGHBOUR = "The neighbouring data set has {} in the record's place."
 Value = TypeVar("Value")
 
 
+class Bracketed:
+    """What is enclosed between proven releases and attacks."""
+
+    def dominating(self) -> list[Release]:
+        """Return releases that say at least as much about a record as the run does."""
+        raise NotImplementedError
+
+    def attained(self) -> list[list[Release]]:
+        """Return what attackers can learn, each on data of its own: no more than the run says."""
+        raise NotImplementedError
+
+    def enclosed(self, value: Callable[[list[Release]], Value]) -> tuple[list[Value], Value]:
+        """Return a value of every attack, and that of the dominating releases.
+
+        Where they are the same it is computed once.
+        """
+        above, below = self.dominating(), self.attained()
+        upper = value(above)
+        return [upper if one == above else value(one) for one in below], upper
+
+    def enclosure(self, value: Callable[[list[Release]], Enclosure]) -> Enclosure:
+        """Return a value that grows with what is released, from the best attack to the bound."""
+        attacks, bound = self.enclosed(value)
+        return Enclosure(min(max(a.lower for a in attacks), bound.upper), bound.upper)
+
+
 @arguments.names_sampling_rate
 @dataclass(frozen=True)
-class SampledRun:
+class SampledRun(Bracketed):
     """A run of DP-SGD whose batches are not, or not only, Poisson samples.
 
     Functions that take a run, :func:`~reconrisk.privacy.epsilon`,
@@ -111,6 +144,8 @@ class SampledRun:
     adjacency: str = "zero-out"
 
     def __post_init__(self) -> None:
+        for name in ("noise_multiplier", "sampling_rate", "steps"):
+            arguments.single(name, getattr(self, name))
         arguments.real("noise_multiplier", self.noise_multiplier, LEAST_SAMPLED_NOISE, 1e6)
         arguments.real("sampling_rate", self.sampling_rate, 1e-100, 1)
         arguments.integer("steps", self.steps, 1)
@@ -176,20 +211,6 @@ class SampledRun:
         if self.sampler != "fixed" or self.adjacency == "add-remove" or self.sampling_rate == 1.0:
             return [self.dominating()]
         return self._worst_batches()
-
-    def enclosed(self, value: Callable[[list[Release]], Value]) -> tuple[list[Value], Value]:
-        """Return a value of every attack, and that of the dominating releases.
-
-        Where they are the same it is computed once.
-        """
-        above, below = self.dominating(), self.attained()
-        upper = value(above)
-        return [upper if one == above else value(one) for one in below], upper
-
-    def enclosure(self, value: Callable[[list[Release]], Enclosure]) -> Enclosure:
-        """Return a value that grows with what is released, from the best attack to the bound."""
-        attacks, bound = self.enclosed(value)
-        return Enclosure(min(max(a.lower for a in attacks), bound.upper), bound.upper)
 
     def _allocate_epochs(self) -> list[Release]:
         """Whole epochs of random allocation, and one that is cut short."""
@@ -260,3 +281,45 @@ class SampledRun:
             return [[DPSGD(0.5 * sigma, q, steps)], [bin_outputs([(1.0, 0.0)], far, steps)], zero]
         # the others oppose the record, or have no gradients
         return [zero, [DPSGD(sigma, q, steps)]]
+
+
+@dataclass(frozen=True)
+class _Several(Bracketed):
+    """Runs and releases on the same records, one after another."""
+
+    parts: tuple[SampledRun | Release, ...]
+
+    def dominating(self) -> list[Release]:
+        return [one for part in self.parts for one in _dominating(part)]
+
+    def attained(self) -> list[list[Release]]:
+        every = [p.attained() if isinstance(p, SampledRun) else [[p]] for p in self.parts]
+        return [
+            [one for attacks in every for one in attacks[i % len(attacks)]]
+            for i in range(max(map(len, every)))
+        ]
+
+
+def _dominating(part: SampledRun | Release) -> list[Release]:
+    return part.dominating() if isinstance(part, SampledRun) else [part]
+
+
+def bracket(run: object) -> Bracketed | None:
+    """Return a sampled run, or a list with one among its parts; None of anything else.
+
+    Raises
+    ------
+    ValueError
+        If the parts have different neighbouring data sets.
+    """
+    if isinstance(run, SampledRun) or not isinstance(run, (list, tuple)):
+        return run if isinstance(run, Bracketed) else None
+    kinds = {part.adjacency for part in run if isinstance(part, SampledRun)}
+    if not kinds:
+        return None
+    if len(kinds) > 1 or ("replace" in kinds and not all(isinstance(p, SampledRun) for p in run)):
+        raise ValueError(
+            "adjacency of all runs of a list must be the same, and not 'replace' beside other "
+            f"releases; got {', '.join(sorted(kinds))}"
+        )
+    return _Several(tuple(run))

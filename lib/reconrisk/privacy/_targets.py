@@ -22,7 +22,7 @@ from reconrisk.privacy._phases import (
 from reconrisk.privacy._profile import delta_enclosure, epsilon_enclosure, rough_log_delta
 from reconrisk.privacy._releases import STEEPEST, TooDear, full_batch_shift
 from reconrisk.privacy._saddle import Mechanism
-from reconrisk.privacy._samplers import SampledRun
+from reconrisk.privacy._samplers import SampledRun, bracket
 from reconrisk.privacy._tradeoff import SMALLEST, success_curve
 
 __all__ = ["delta", "epsilon", "mechanism_of", "noise_for_epsilon", "noise_for_success"]
@@ -55,7 +55,10 @@ def mechanism_of(run: DPSGD) -> Mechanism:
 
 
 def epsilon(
-    run: DPSGD | SampledRun | Iterable[Release], delta: float, *, tolerance: float = TOLERANCE
+    run: DPSGD | SampledRun | Iterable[Release | SampledRun],
+    delta: float,
+    *,
+    tolerance: float = TOLERANCE,
 ) -> Enclosure:
     """Certified epsilon of a run at ``delta``, in both directions.
 
@@ -68,7 +71,7 @@ def epsilon(
 
     Parameters
     ----------
-    run : DPSGD, or list of DPSGD, Laplace, Atoms, Group and Allocation, or SampledRun
+    run : DPSGD or SampledRun, or list of DPSGD, Laplace, Atoms, Group, Allocation and SampledRun
         Poisson sampling at ``run.sampling_rate``; the clipping norm does not matter. A list is a
         run of several phases, or several mechanisms on the same records: their losses add up, in
         any order. Other samplers than Poisson's are a :class:`~reconrisk.privacy.SampledRun`, whose
@@ -83,7 +86,8 @@ def epsilon(
     Enclosure
         Contains the smallest epsilon >= 0 at which the run is (epsilon, delta)-private, in nats. It
         is wider than the target where memory or rounding errors require it. For a sub-sampled run
-        with sigma below 1/35 it ranges from the epsilon of one step to that of the full batch.
+        with sigma below 1/35, and mostly below 1/28, it ranges from the epsilon of one step to that
+        of the full batch.
 
     Raises
     ------
@@ -120,9 +124,10 @@ def epsilon(
     arguments.single("delta", delta)
     arguments.real("delta", delta, 0, 1, low_open=True, high_open=True)
     arguments.real("tolerance", tolerance, 1e-12, 1)
-    if isinstance(run, SampledRun):
-        return run.enclosure(lambda releases: epsilon(releases, delta, tolerance=tolerance))
-    one = as_run_or_releases(run)
+    sampled = bracket(run)
+    if sampled is not None:
+        return sampled.enclosure(lambda releases: epsilon(releases, delta, tolerance=tolerance))
+    one = as_run_or_releases(run)  # type: ignore[arg-type]
     if not isinstance(one, DPSGD):
         arguments.real("delta", delta, 1e-100, 1)
         most = math.inf
@@ -202,13 +207,16 @@ def _largest(holds: Callable[[float], bool]) -> float:
 
 
 def delta(
-    run: DPSGD | SampledRun | Iterable[Release], epsilon: float, *, tolerance: float = TOLERANCE
+    run: DPSGD | SampledRun | Iterable[Release | SampledRun],
+    epsilon: float,
+    *,
+    tolerance: float = TOLERANCE,
 ) -> Enclosure:
     """Certified delta of a run at ``epsilon``, in both directions, as :func:`epsilon`.
 
     Parameters
     ----------
-    run : DPSGD, or list of DPSGD, Laplace, Atoms, Group and Allocation, or SampledRun
+    run : DPSGD or SampledRun, or list of DPSGD, Laplace, Atoms, Group, Allocation and SampledRun
         As in :func:`epsilon`.
     epsilon : float
         In [0, 500], nats.
@@ -243,9 +251,10 @@ def delta(
     arguments.single("epsilon", epsilon)
     arguments.real("epsilon", epsilon, 0, 500)
     arguments.real("tolerance", tolerance, 1e-12, 1)
-    if isinstance(run, SampledRun):
-        return run.enclosure(lambda releases: delta(releases, epsilon, tolerance=tolerance))
-    one = as_run_or_releases(run)
+    sampled = bracket(run)
+    if sampled is not None:
+        return sampled.enclosure(lambda releases: delta(releases, epsilon, tolerance=tolerance))
+    one = as_run_or_releases(run)  # type: ignore[arg-type]
     if not isinstance(one, DPSGD):
         most = outer_delta(one, float(epsilon))
         if most <= _LEAST_DELTA:
@@ -290,7 +299,7 @@ def noise_for_epsilon(
     Parameters
     ----------
     epsilon : float
-        In (0, 500], nats; at sampling rate one in (0, inf).
+        In (0, 1000], nats; at sampling rate one in (0, inf).
     delta : float
         In (0, 1).
     sampling_rate : float
@@ -316,7 +325,7 @@ def noise_for_epsilon(
     >>> round(privacy.noise_for_epsilon(8.0, 1e-5, sampling_rate=0.01, steps=1000), 4)
     0.5863
     """
-    limit = np.inf if sampling_rate == 1 else 500
+    limit = np.inf if sampling_rate == 1 else 1000
     arguments.real("epsilon", epsilon, 0, limit, low_open=True, high_open=sampling_rate == 1)
     arguments.real("delta", delta, 0, 1, low_open=True, high_open=True)
     q, count = _checked_sampling(sampling_rate, steps)
@@ -441,14 +450,17 @@ def noise_for_success(
 
 def _checked_sampling(sampling_rate: float, steps: int) -> tuple[float, int]:
     q = float(arguments.real("sampling_rate", sampling_rate, 0, 1, low_open=True))
-    return q, int(arguments.integer("steps", steps, 1))
+    return q, arguments.count("steps", steps, 1)
 
 
 def _root(excess: Callable[[float], float], low: float, high: float, tolerance: float) -> float:
     """Return the root of a decreasing function of the logarithm of the noise multiplier."""
     known = cache(excess)
     if known(high) > 0.0:
-        raise ValueError(f"no noise multiplier up to {math.exp(high):g} is enough")
+        raise ValueError(
+            "the target must be met by a noise multiplier that is certified to be enough; "
+            f"{math.exp(high):g} is not"
+        )
     # search downwards, further where the bound is far below: small noise makes lattices long
     top, least = high, 0.5
     while top > low:

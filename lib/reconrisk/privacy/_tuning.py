@@ -23,6 +23,9 @@ __all__ = ["tuned_epsilon"]
 #: laws of the number of runs, with the shape of the negative binomial ones
 _SHAPES = {"fixed": None, "geometric": 1.0, "logarithmic": 0.0, "poisson": math.inf}
 _ORDERS = np.array([*range(2, 64), *(round(64.0 * 2.0 ** (i / 4.0)) for i in range(21))], float)
+_FRACTIONAL = np.array([1.01, 1.02, 1.05, *(1.0 + i / 10.0 for i in range(1, 100) if i % 10)])
+#: noise multiplier from which moments of fractional orders take milliseconds
+_LEAST_NOISE = 0.1
 #: a margin for the roundings of sums of a few thousand terms
 _ROUNDING = 1e-12
 _NEAR = 2
@@ -52,7 +55,7 @@ def tuned_epsilon(run: DPSGD, delta: float, runs: float, law: str = "fixed") -> 
     Returns
     -------
     float
-        Nats. The least over integer orders for numbers that are drawn: not the smallest possible.
+        Nats. The least over a list of orders for numbers that are drawn: not the smallest possible.
 
     Raises
     ------
@@ -74,36 +77,40 @@ def tuned_epsilon(run: DPSGD, delta: float, runs: float, law: str = "fixed") -> 
     arguments.real("delta", delta, 1e-100, 1, high_open=True)
     shape = _SHAPES[law]
     if shape is None:
-        count = int(arguments.integer("runs", runs, 1, 1e9))
+        count = arguments.count("runs", runs, 1, 1e9)
         return epsilon_of(replace(run, steps=int(run.steps) * count), delta).upper
     mean = float(arguments.real("runs", runs, 1, 1e9, low_open=True))
-    divergence = renyi_gaussian(run, _ORDERS)
-    if shape == math.inf:
-        return _poisson(run, delta, mean, divergence)
+    orders = _ORDERS
+    if run.noise_multiplier >= _LEAST_NOISE:
+        orders = np.sort(np.concatenate([_ORDERS, _FRACTIONAL]))
+    if shape == math.inf:  # on a coarse grid the search for the best order goes further
+        return min(_poisson(run, delta, mean, some) for some in (_ORDERS, orders))
+    divergence = renyi_gaussian(run, orders)
     # what does not depend on the order: the best second order
     share = _share(shape, mean)
-    second = (1.0 - 1.0 / _ORDERS) * divergence + math.log(1.0 / share) / _ORDERS
-    total = divergence + (1.0 + shape) * float(second.min()) + math.log(mean) / (_ORDERS - 1.0)
-    return _least(total, delta)
+    second = (1.0 - 1.0 / orders) * divergence + math.log(1.0 / share) / orders
+    total = divergence + (1.0 + shape) * float(second.min()) + math.log(mean) / (orders - 1.0)
+    return _least(orders, total, delta)
 
 
-def _least(divergence: np.ndarray, delta: float) -> float:
-    found = float(np.min(epsilon_from_renyi(_ORDERS, divergence, delta)))
+def _least(orders: np.ndarray, divergence: np.ndarray, delta: float) -> float:
+    found = float(np.min(epsilon_from_renyi(orders, divergence, delta)))
     return found * (1.0 + _ROUNDING) + _ROUNDING
 
 
-def _poisson(run: DPSGD, delta: float, mean: float, divergence: np.ndarray) -> float:
-    first = np.log1p(1.0 / (_ORDERS - 1.0))
-    pairs = log_delta_from_renyi(_ORDERS[None, :], divergence[None, :], first[:, None])
+def _poisson(run: DPSGD, delta: float, mean: float, orders: np.ndarray) -> float:
+    divergence = renyi_gaussian(run, orders)
+    first = np.log1p(1.0 / (orders - 1.0))
+    pairs = log_delta_from_renyi(orders[None, :], divergence[None, :], first[:, None])
     chance = np.minimum(np.exp(np.min(pairs, axis=1)), 1.0)
 
     def total() -> np.ndarray:
-        return divergence + mean * chance + math.log(mean) / (_ORDERS - 1.0)
+        return divergence + mean * chance + math.log(mean) / (orders - 1.0)
 
-    best = int(np.argmin(epsilon_from_renyi(_ORDERS, total(), delta)))
-    for i in range(max(best - _NEAR, 0), min(best + _NEAR + 1, _ORDERS.size)):
+    best = int(np.argmin(epsilon_from_renyi(orders, total(), delta)))
+    for i in range(max(best - _NEAR, 0), min(best + _NEAR + 1, orders.size)):
         chance[i] = min(chance[i], delta_of(run, float(first[i]), tolerance=1e-2).upper)
-    return _least(total(), delta)
+    return _least(orders, total(), delta)
 
 
 def _share(shape: float, mean: float) -> float:

@@ -289,7 +289,7 @@ def vmf_renyi_blocks(
     p = check_dimension(dimensions)
     if p.ndim == 0:
         raise ValueError(f"dimensions must have a last axis over the blocks; got {dimensions!r}")
-    a = np.asarray(order, dtype=float)[..., None]
+    a = arguments.real("order", order, 0, low_open=True)[..., None]
     return np.sum(vmf_renyi(a, p, concentrations, angle), axis=-1)[()]
 
 

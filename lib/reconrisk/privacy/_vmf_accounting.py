@@ -189,7 +189,7 @@ def vmf_renyi_sampled(
     Because binomial weights sum to one, the moment is ``1 + sum_l w_l (f_l exp(G_l) - 1)`` over
     ``l >= 2``, which is accurate for small divergences. Cost: ``orders**2`` operations.
     """
-    count = int(arguments.integer("orders", orders, 1, _MAX_WHOLE_ORDER))
+    count = arguments.count("orders", orders, 1, _MAX_WHOLE_ORDER)
     kappa, p = _checked_release(concentration, dimension)
     q = float(arguments.real("sampling_rate", sampling_rate, 0, 1, low_open=True))
     f = float(arguments.real("factor", factor, 1, 3))
@@ -372,4 +372,4 @@ def _checked_release(concentration: float, dimension: int) -> tuple[float, float
 def _checked_target(delta: float, sampling_rate: float, steps: int) -> tuple[float, float, int]:
     d = arguments.real("delta", delta, 0, 1, low_open=True, high_open=True)
     q = arguments.real("sampling_rate", sampling_rate, 0, 1, low_open=True)
-    return float(d), float(q), int(arguments.integer("steps", steps, 1))
+    return float(d), float(q), arguments.count("steps", steps, 1)

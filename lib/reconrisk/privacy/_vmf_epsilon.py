@@ -80,7 +80,7 @@ def vmf_epsilon(
     p = float(arguments.integer("dimension", dimension, 2, 1e9))
     d = float(arguments.real("delta", delta, 1e-100, 1, high_open=True))
     q = float(arguments.real("sampling_rate", sampling_rate, 0, 1, low_open=True))
-    count = int(arguments.integer("steps", steps, 1))
+    count = arguments.count("steps", steps, 1)
     target = float(arguments.real("tolerance", tolerance, 1e-9, 1))
     if kappa == 0.0:
         return Enclosure(0.0, 0.0)

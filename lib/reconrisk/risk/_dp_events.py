@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from scipy import special as sc
 
 from reconrisk import arguments, bounds, special
 from reconrisk._types import DPSGD
@@ -20,6 +21,8 @@ __all__ = ["from_dp_event"]
 
 #: deepest nesting of events
 _MOST_NESTED = 50
+#: share of delta that may be given away; a margin for the rounding of a binomial tail
+_SPILLED, _MARGIN = 1e-3, 1.0 + 1e-6
 _Found = DPSGD | Laplace | Atoms | Group | float
 
 
@@ -35,7 +38,8 @@ def from_dp_event(event: Any, **settings: Any) -> TrainingRun:
     ``MixtureOfGaussiansDpEvent`` among them they compose as well, and the report answers what
     follows from their losses; with ``ZCDpEvent`` what follows from its guarantee. One Gaussian
     release of a ``SampledWithoutReplacementDpEvent``, repeated, is a run with batches of fixed
-    size, whose adjacency is "replace" there and here, unless ``adjacency`` says otherwise.
+    size, whose adjacency is "replace" there and here, unless ``adjacency`` says otherwise. Steps of
+    a ``TruncatedSubsampledGaussianDpEvent`` count with half the noise where the batch is cut.
 
     Parameters
     ----------
@@ -70,7 +74,8 @@ def from_dp_event(event: Any, **settings: Any) -> TrainingRun:
         if twice:
             raise TypeError(f"from_dp_event reads {twice[0]} from the event")
         return training_run(**{"adjacency": "replace", **fixed, **settings})
-    found = list(_releases(event, 0))
+    delta = arguments.real("delta", settings.get("delta", 1e-5), 0, 1, low_open=True)
+    found = list(_releases(event, 0, _SPILLED * float(delta)))
     if not found:
         raise ValueError("event must release something; it is empty")
     if all(isinstance(r, DPSGD) for r in found):
@@ -92,7 +97,7 @@ def _fixed(event: Any) -> dict[str, Any] | None:
         steps, event = steps * int(event.count), event.event
     if not isinstance(event, events.SampledWithoutReplacementDpEvent):
         return None
-    inner = _releases(event.event, 0)
+    inner = _releases(event.event, 0, 0.0)
     if len(inner) != 1 or not isinstance(inner[0], DPSGD) or inner[0].sampling_rate != 1.0:
         return None
     return {
@@ -122,13 +127,15 @@ _REFUSED = {
     "SampledWithoutReplacementDpEvent": "batches of a fixed size are composed here only as one "
     "Gaussian release, the same in every step",
     "SampledWithReplacementDpEvent": "batches drawn with replacement have no form here",
-    "TruncatedSubsampledGaussianDpEvent": "a batch that is cut to a size has no form here",
     "RepeatAndSelectDpEvent": "its losses have no form here",
 }
 
 
-def _releases(event: Any, depth: int) -> list[_Found]:
-    """Return what an event releases; a number is the rho of a concentrated guarantee."""
+def _releases(event: Any, depth: int, spill: float) -> list[_Found]:
+    """Return what an event releases; a number is the rho of a concentrated guarantee.
+
+    With a probability of ``spill`` everything may be taken to be told.
+    """
     from dp_accounting import dp_event as events
 
     if depth > _MOST_NESTED:
@@ -139,11 +146,17 @@ def _releases(event: Any, depth: int) -> list[_Found]:
         case events.SelfComposedDpEvent():
             if event.count == 0:
                 return []
-            return [_repeat(r, event.count) for r in _releases(event.event, depth + 1)]
+            if isinstance(event.event, events.TruncatedSubsampledGaussianDpEvent):
+                return _cut_batches(event.event, event.count, spill)
+            return [_repeat(r, event.count) for r in _releases(event.event, depth + 1, spill)]
         case events.ComposedDpEvent():
-            return [release for one in event.events for release in _releases(one, depth + 1)]
+            return [release for one in event.events for release in _releases(one, depth + 1, spill)]
+        case events.TruncatedSubsampledGaussianDpEvent():
+            return _cut_batches(event, 1, spill)
         case events.PoissonSampledDpEvent():
-            return _merge_sampled(event.sampling_probability, _releases(event.event, depth + 1))
+            return _merge_sampled(
+                event.sampling_probability, _releases(event.event, depth + 1, spill)
+            )
         case events.DpEvent():
             return [_one(event)]
     raise TypeError(f"event must be a DpEvent of dp_accounting; got {type(event).__name__}")
@@ -180,6 +193,46 @@ def _one(event: Any) -> _Found:
 
 def _phase(name: str, noise: float, rate: float = 1.0, steps: int = 1) -> DPSGD:
     return DPSGD(*phase_of_history(name, (noise, rate, steps)))
+
+
+def _cut_batches(event: Any, count: int, spill: float) -> list[_Found]:
+    """Return what dominates steps on Poisson samples that are cut to a size (arXiv 2508.15089).
+
+    How many others a sample holds tells nothing of the record. If they fill the batch, the record
+    takes the place of one of them, at a distance of two clipping norms, and with no more than the
+    sampling rate; else the step is that on any Poisson sample. Of further steps that are cut every
+    one is taken to tell all if it takes the record: with a probability of ``spill`` at most.
+    """
+    name = type(event).__name__
+    steps = arguments.count("SelfComposedDpEvent, steps,", count, 1, 1e15)
+    n = arguments.count(f"{name}, dataset_size,", event.dataset_size, 1, 1e12)
+    most = arguments.count(f"{name}, truncated_batch_size,", event.truncated_batch_size, 1)
+    run = _phase(name, event.noise_multiplier, event.sampling_probability, steps)
+    full = min(_upper_tail(most, n - 1, run.sampling_rate), 1.0)
+
+    def told_beyond(cut: int) -> float:
+        return run.sampling_rate * steps * full * _upper_tail(cut, steps - 1, full)
+
+    low, cut = -1, steps
+    while cut - low > 1:
+        middle = (low + cut) // 2
+        low, cut = (middle, cut) if told_beyond(middle) > spill else (low, middle)
+    told = told_beyond(cut)
+    found: list[_Found] = []
+    if cut < steps:
+        found.append(replace(run, steps=steps - cut))
+    if cut:
+        found.append(replace(run, noise_multiplier=0.5 * run.noise_multiplier, steps=cut))
+    if told > 0.0:
+        found.append(Atoms.approximate_dp(0.0, told))
+    return found
+
+
+def _upper_tail(least: int, trials: int, probability: float) -> float:
+    """Return the probability that a binomial variable is at least so large, rounded upwards."""
+    if least <= 0 or least > trials:
+        return float(least <= 0)
+    return float(sc.bdtrc(least - 1, trials, probability)) * _MARGIN
 
 
 def _repeat(release: _Found, count: int) -> _Found:

@@ -2,7 +2,7 @@
 
 Probabilities are passed and returned as natural logarithms. Every function broadcasts its arguments
 and raises ``ValueError`` if one is outside the range that its docstring states. The module also has
-activations of neural networks and their Hermite coefficients.
+activations of neural networks, their Hermite coefficients, and concave hulls.
 """
 
 from typing import TYPE_CHECKING
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         normal_mean,
         tensor_orders,
     )
+    from reconrisk.special._hull import concave_hull
     from reconrisk.special._noncentral_chi2 import log_noncentral_chi2_cdf
     from reconrisk.special._normal import (
         log_normal_cdf,
@@ -50,6 +51,7 @@ __all__ = [
     "activation",
     "bessel_ratio",
     "bessel_ratio_inverse",
+    "concave_hull",
     "hermite_coefficient",
     "log1mexp",
     "log_binomial_pmf",

@@ -10,6 +10,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from reconrisk import arguments
+
 __all__ = ["log1mexp", "over_blocks"]
 
 BLOCK = 8192
@@ -64,13 +66,18 @@ def log1mexp(log_p: np.ndarray) -> np.ndarray:
     ndarray
         In [-inf, 0]; -inf at ``log_p = 0``.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If a value is no number, or nan.
+
     Examples
     --------
     >>> from reconrisk import special
     >>> round(float(special.log1mexp(-1e-20)), 4)
     -46.0517
     """
-    log_p = np.minimum(log_p, 0.0)
+    log_p = np.minimum(arguments.real("log_p", log_p), 0.0)
     near_one = log_p > -0.6931471805599453
     with np.errstate(divide="ignore"):
         return np.where(

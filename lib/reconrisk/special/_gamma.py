@@ -20,6 +20,8 @@ from reconrisk.special._temme import log_smaller_tail
 __all__ = ["log_gamma_density", "log_gamma_lower", "log_gamma_quantile", "log_gamma_upper"]
 
 MAX_SHAPE = 1e12
+#: quotients of any two stay in the range of floats
+MIN_SHAPE, MAX_X = 1e-7, 1e300
 _TEMME_FROM = 30.0
 _SCIPY_FLOOR = 1e-280
 _SMALLEST_QUANTILE = 1e-300
@@ -35,9 +37,9 @@ def log_gamma_lower(shape: ArrayLike, x: ArrayLike) -> np.ndarray:
     Parameters
     ----------
     shape : array_like
-        ``a`` in (0, 1e12].
+        ``a`` in [1e-7, 1e12].
     x : array_like
-        In [0, inf]; broadcasts with ``shape``.
+        In [0, 1e300], or infinite; broadcasts with ``shape``.
 
     Returns
     -------
@@ -100,9 +102,9 @@ def log_gamma_density(shape: ArrayLike, x: ArrayLike) -> np.ndarray:
     Parameters
     ----------
     shape : array_like
-        ``a`` in (0, 1e12].
+        ``a`` in [1e-7, 1e12].
     x : array_like
-        In (0, inf).
+        In (0, 1e300].
 
     Returns
     -------
@@ -119,8 +121,8 @@ def log_gamma_density(shape: ArrayLike, x: ArrayLike) -> np.ndarray:
     >>> round(float(special.log_gamma_density(3.0, 2.0)), 4)
     -1.3069
     """
-    shape = arguments.real("shape", shape, 0, MAX_SHAPE, low_open=True)
-    x = arguments.real("x", x, 0, np.inf, low_open=True, high_open=True)
+    shape = arguments.real("shape", shape, MIN_SHAPE, MAX_SHAPE)
+    x = arguments.real("x", x, 0, MAX_X, low_open=True)
     return over_blocks(lambda a, y: log_poisson_peak(a, y) + np.log(a) - np.log(y), shape, x)
 
 
@@ -163,8 +165,9 @@ def log_gamma_quantile(shape: ArrayLike, log_p: ArrayLike) -> np.ndarray:
 
 
 def _dispatch(shape: ArrayLike, x: ArrayLike, lower: bool) -> np.ndarray:
-    shape = arguments.real("shape", shape, 0, MAX_SHAPE, low_open=True)
+    shape = arguments.real("shape", shape, MIN_SHAPE, MAX_SHAPE)
     x = arguments.real("x", x, 0, np.inf)
+    arguments.real("x", x[x < np.inf], 0, MAX_X)
     return over_blocks(lambda a, y: _tails(a, y, lower), shape, x)
 
 

@@ -117,7 +117,7 @@ def hermite_coefficient(of: str | Activation, order: int) -> float:
     >>> round(float(special.hermite_coefficient('relu', 0)), 6)
     0.398942
     """
-    k = int(arguments.integer("order", order, 0, MAX_ORDER))
+    k = arguments.count("order", order, 0, MAX_ORDER)
     return _coefficient(activation(of), k)
 
 

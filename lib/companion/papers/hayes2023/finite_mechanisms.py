@@ -6,6 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import optimize
 
+from reconrisk import special
+
 #: slack for sums of probabilities that are equal on paper
 ROUNDING = 1e-12
 
@@ -117,17 +119,7 @@ def largest_blow_up(mechanism: Mechanism) -> tuple[np.ndarray, np.ndarray]:
     the sense of Theorem 2.
     """
     points = np.hstack([vertices(row, mechanism.null) for row in mechanism.channel]).T
-    hull: list[tuple[float, float]] = []
-    for x, y in sorted(points.tolist(), key=lambda p: (p[0], -p[1])):
-        if hull and x <= hull[-1][0]:
-            continue  # a lower point at the same place
-        while len(hull) > 1:
-            (a, f), (b, g) = hull[-2:]
-            if (b - a) * (y - f) < (g - f) * (x - a):
-                break
-            hull.pop()
-        hull.append((x, y))
-    level, power = np.transpose(hull)
+    level, power = special.concave_hull(points).T
     return level, power
 
 
