@@ -216,7 +216,8 @@ class Kind:
 #: kinds that follow from a guarantee alone, by what it says of a test or of a guess
 FROM_GUARANTEE = (
     "epsilon", "power", "membership_advantage", "rero", "rero_advantage", "sphere_success",
-    "box_success", "pixel_success",
+    "box_success", "pixel_success", "people_recognised", "people_named", "people_named_most",
+    "people_rebuilt", "people_rebuilt_most",
 )  # fmt: skip
 
 
