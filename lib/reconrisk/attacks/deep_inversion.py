@@ -371,17 +371,29 @@ class _Descent:
                 self._recovered = nn.functional.normalize(recovered, dim=2)
         local = released.local if knowledge.aware else None
         self._traced = bool(objective.statistics or objective.features)
+        self._joined: list[str] = []
         # mapping costs a single problem more than it saves
         self._alone = len(self._data["labels"]) == 1 and to_images is _pixels
         self._update = update_and_trace(
             network, local, knowledge.loss, names=gradient, trace=self._traced, eager=self._alone
         )
         self._weights = _layer_weights(network, list(gradient), objective.weighting)
+        if self._alone and self._weights is None:  # one vector costs fewer calls
+            self._join(gradient)
         frozen = {name: p.detach() for name, p in network.named_parameters()}
         self._state = {**frozen, **dict(network.named_buffers())}
         self._to_images = to_images
         self._terms = self._terms_alone if self._alone else vmap(self._terms_of_one)
         self._calls = 0
+
+    def _join(self, gradient: Gradient) -> None:
+        """Take the released update, and what is visible of it, as one vector."""
+        self._released = {"": torch.cat([g.flatten(1) for g in gradient.values()], dim=1)}
+        self._sizes = {"": self._released[""].square().sum(dim=1)}
+        if self._visible:
+            parts = [self._visible[name].flatten(1) for name in gradient]
+            self._visible = {"": torch.cat(parts, dim=1)}
+        self._joined = list(gradient)
 
     def images(self, values: torch.Tensor) -> torch.Tensor:
         """Return the candidates' images (P, n, ...)."""
@@ -455,6 +467,8 @@ class _Descent:
     def _distance(self, update: Gradient) -> torch.Tensor:
         """Distance (P,) of updates from the released ones, joint or averaged over the tensors."""
         products = []
+        if self._joined:
+            update = {"": torch.cat([update[name].flatten(1) for name in self._joined], dim=1)}
         for name, released in self._released.items():
             g = update[name]
             if self._visible:
@@ -532,9 +546,7 @@ def _feature_distance(features: torch.Tensor, data: Mapping, goal: Objective) ->
     return torch.where(excess < width, excess.square() / (2 * width), excess - width / 2).mean()
 
 
-def _layer_weights(
-    network: nn.Module, names: Sequence[str], weighting: str
-) -> torch.Tensor | None:
+def _layer_weights(network: nn.Module, names: Sequence[str], weighting: str) -> torch.Tensor | None:
     """Weight of each parameter tensor's distance; None for all tensors as one vector."""
     parameters = [network.get_parameter(name).detach() for name in names]
     if weighting == "joint":

@@ -9,14 +9,15 @@ functions of them, so that one run serves all three:
 - :func:`top_score`, Algorithm 3;
 - :func:`likelihood_score`, Appendix G with its sign corrected: the exact log likelihood ratio.
 
-:func:`prior_aware_attack` trains a model for every trial. :func:`shared_trajectory_attack` trains
-a few models and reuses their gradients for all trials.
+:meth:`StepScores.of` takes them from the gradients of anybody's network.
+:func:`prior_aware_attack` trains a small model for every trial, :func:`shared_trajectory_attack` a
+few models, whose gradients it reuses for all trials.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -24,6 +25,7 @@ from numpy.typing import ArrayLike
 
 from reconrisk import arguments
 from reconrisk._types import DPSGD
+from reconrisk.mechanisms import Gradient, clip
 from reconrisk.models import Classifier
 from reconrisk.special._confidence import lower_limit, upper_limit
 from reconrisk.training import train_many
@@ -69,6 +71,45 @@ class StepScores:
     inner: torch.Tensor
     squared_norms: torch.Tensor
     residual_squared_norms: torch.Tensor
+
+    @classmethod
+    def of(
+        cls, steps: Iterable[tuple[Gradient, Mapping[str, torch.Tensor]]], max_grad_norm: float
+    ) -> StepScores:
+        """Return the statistics of one attack on anybody's training, from its gradients.
+
+        Parameters
+        ----------
+        steps : iterable of pairs of mappings
+            For each step the candidates' gradients, not clipped, with shapes
+            (n, \\*parameter.shape) (:func:`~reconrisk.training.per_example_gradients`), and the
+            residual: the noisy sum of clipped gradients that was released, without those of the
+            known records.
+        max_grad_norm : float
+            C, to which every record's gradient was clipped.
+
+        Returns
+        -------
+        StepScores
+            With K = 1.
+
+        Raises
+        ------
+        ValueError
+            If the names of both mappings differ, or C is not positive.
+        """
+        kept = []
+        for candidates, residual in steps:
+            if set(candidates) != set(residual):
+                wrong = sorted(set(candidates) ^ set(residual))
+                raise ValueError(f"candidates and residual must have the same names; got {wrong}")
+            clipped, _ = clip(candidates, max_grad_norm)
+            each = torch.cat([g.flatten(1) for g in clipped.values()], dim=1)
+            seen = torch.cat([residual[name].flatten() for name in clipped])
+            kept.append(
+                ((each @ seen)[None], each.square().sum(dim=1)[None], seen.square().sum()[None])
+            )
+        return cls(*(torch.stack(part) / max_grad_norm**2 for part in zip(*kept, strict=True)))
 
 
 def sum_score(steps: StepScores, run: DPSGD) -> torch.Tensor:
@@ -348,6 +389,11 @@ def prior_aware_attack(
     >>> guesses.success("sum") <= bounds.rero(DPSGD(0.5, steps=3), 0.25).upper
     True
     """
+    if not isinstance(classifier, Classifier):
+        raise TypeError(
+            "classifier must be a Classifier, which is trained once a trial; of another network, "
+            f"score the gradients with StepScores.of; got {type(classifier).__name__}"
+        )
     if chunk is None:
         chunk = max(1, min(256, 2**24 // (prior_size * classifier.inputs)))
     arguments.integer("chunk", chunk, 1)

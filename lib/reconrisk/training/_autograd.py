@@ -24,12 +24,12 @@ from reconrisk.training._networks import (
 
 __all__ = ["per_example_gradients", "single_record_steps"]
 
-Loss = Callable[[torch.Tensor], torch.Tensor]
+Loss = Callable[..., torch.Tensor]
 
 
 def per_example_gradients(
     model: nn.Module,
-    loss: Callable[..., torch.Tensor],
+    loss: Loss,
     inputs: torch.Tensor,
     labels: torch.Tensor | None = None,
 ) -> Gradient:

@@ -128,18 +128,28 @@ def update_and_trace(
     ) -> tuple[torch.Tensor, Any]:
         arguments = (images,) if units is None else (images, units)
         with plain_attention():
-            found = functional_call(network, {**weights, **fixed}, arguments, keywords)
+            # a call of the network itself costs less than one with other weights in their place
+            found = (
+                network(*arguments, **keywords)
+                if weights is own
+                else functional_call(network, {**weights, **fixed}, arguments, keywords)
+            )
         outputs = found.outputs if trace else outputs_of(found)
         return measure(outputs, labels), found if trace else outputs
 
+    own = {name: network.get_parameter(name) for name in first}
+    if eager and all(p.requires_grad for p in own.values()):
+        first = own
+
     def eager_gradient_at(weights: Gradient, *batch: Any) -> tuple[Gradient, Any]:
         with torch.enable_grad():
-            moved = {n: w if w.requires_grad else w.requires_grad_() for n, w in weights.items()}
-            value, found = loss_of(moved, *batch)
+            for w in weights.values():
+                w.requires_grad_()
+            value, found = loss_of(weights, *batch)
             slopes = torch.autograd.grad(
-                value, list(moved.values()), create_graph=True, materialize_grads=True
+                value, list(weights.values()), create_graph=True, materialize_grads=True
             )
-        return dict(zip(moved, slopes, strict=True)), found
+        return dict(zip(weights, slopes, strict=True)), found
 
     gradient_at = eager_gradient_at if eager else grad(loss_of, has_aux=True)
 

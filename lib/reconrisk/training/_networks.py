@@ -1,4 +1,4 @@
-"""Anybody's network as attacks and gradients take it: unwrapped, its layers checked, its outputs."""
+"""Anybody's network as attacks and gradients take it: unwrapped, with its layers checked."""
 
 from __future__ import annotations
 
@@ -11,8 +11,16 @@ from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.modules.batchnorm import _BatchNorm, _NormBase
 
-__all__ = ["Loss", "check_labels", "outputs_of", "plain_attention", "plain_names", "prepare", "state_of",
-           "trainable"]  # fmt: skip
+__all__ = [
+    "Loss",
+    "check_labels",
+    "outputs_of",
+    "plain_attention",
+    "plain_names",
+    "prepare",
+    "state_of",
+    "trainable",
+]
 
 #: maps outputs (n, ...) and labels (n, ...) to a scalar
 Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
