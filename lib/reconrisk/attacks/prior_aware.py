@@ -113,7 +113,10 @@ class StepScores:
 
 
 def sum_score(steps: StepScores, run: DPSGD) -> torch.Tensor:
-    """Return the sum of all inner products, shape (K, n): Hayes et al., Algorithm 2."""
+    """Return the sum of all inner products, shape (K, n): Hayes et al., Algorithm 2.
+
+    Takes the ``steps`` of :class:`StepScores` and the ``run``, which does not matter.
+    """
     del run
     return steps.inner.sum(dim=0)
 
@@ -121,7 +124,7 @@ def sum_score(steps: StepScores, run: DPSGD) -> torch.Tensor:
 def top_score(steps: StepScores, run: DPSGD) -> torch.Tensor:
     """Return the sum of the qT largest inner products, shape (K, n): Hayes et al., Algorithm 3.
 
-    qT is rounded to the nearest whole number, and to at least one.
+    q and T are those of ``run`` and ``steps``; qT is rounded, and to at least one.
     """
     count = max(1, round(run.sampling_rate * len(steps.inner)))
     return steps.inner.topk(count, dim=0).values.sum(dim=0)
@@ -167,7 +170,8 @@ def printed_likelihood_score(
 
     ``sum_t ln(1 - q + q exp(-(|r - g|^2 + |r|^2) / (2 C^2 sigma^2)))``, times the prior. With as
     many coordinates as a network has, the exponential underflows and all candidates tie. It is kept
-    to show that and is not meant for attacks.
+    to show that and is not meant for attacks; it takes ``steps``, ``run`` and the prior as
+    :func:`likelihood_score` does.
     """
     distance = steps.residual_squared_norms[..., None] - 2 * steps.inner + steps.squared_norms
     exponent = -(distance + steps.residual_squared_norms[..., None])
@@ -242,6 +246,8 @@ def draw_priors(
     ----------
     pool_size, prior_size : int
         n at most the size of the pool.
+    trials : int
+    generator : torch.Generator
     labels : Tensor of integers, shape (pool_size,), optional
         The pool's labels. If given, each trial's candidates share one label, as for an adversary
         who knows the target's.

@@ -431,6 +431,10 @@ def gaussian_dp(mu: float) -> Releases:
     mu : float
         In [1e-6, 1e6].
 
+    Returns
+    -------
+    Releases
+
     Examples
     --------
     >>> import math

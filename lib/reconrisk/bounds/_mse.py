@@ -247,6 +247,8 @@ def mse_quantile(
 ) -> np.ndarray:
     """The ``threshold`` at which :func:`mse_tail` has this value, or this logarithm.
 
+    Give ``probability`` or ``log_probability``; other arguments as in :func:`mse_tail`.
+
     Examples
     --------
     >>> from reconrisk import bounds
@@ -265,6 +267,8 @@ def expected_mse(
 
     ``mean_to_extreme``, Proposition 2, eq. (21); with the clipping norm for ``data_norm`` it is the
     lower bound of ``ziller2024``, Proposition 1, eq. (5). It does not depend on the dimension.
+
+    Arguments and what is returned as in :func:`mse_tail`.
 
     Examples
     --------
@@ -289,6 +293,8 @@ def mse_tail_clipped(
 
     The law is :meth:`MSELaw.clipped` (``ziller2024``, Proposition 5, eq. 11).
 
+    Arguments and what it returns as in :func:`mse_tail`, with the clipping norm ``max_grad_norm``.
+
     Examples
     --------
     >>> from reconrisk import bounds
@@ -312,6 +318,8 @@ def expected_mse_clipped(
     ``ziller2024``, Proposition 1, eq. (4); for the average of several steps, Proposition 4, eq.
     (10).
 
+    Arguments and what it returns as in :func:`mse_tail`, with the clipping norm ``max_grad_norm``.
+
     Examples
     --------
     >>> from reconrisk import bounds
@@ -328,6 +336,8 @@ def shrinkage_factor(
 
     ``E |c X_hat - X|**2 = (1-c)**2 |X|**2 + c**2 N sigma**2 |X|**2``: because the noise grows with
     the record's norm, the minimiser does not depend on the record.
+
+    Arguments and what it returns as in :func:`mse_tail`.
 
     Examples
     --------
@@ -352,6 +362,8 @@ def mse_tail_shrunk(
 
     The law is :meth:`MSELaw.shrunk`, for ``N sigma/sqrt(repeats)`` up to 3e7.
 
+    Arguments and what is returned as in :func:`mse_tail`.
+
     Examples
     --------
     >>> from reconrisk import bounds
@@ -368,6 +380,8 @@ def expected_mse_shrunk(
     repeats: ArrayLike = 1,
 ) -> np.ndarray:
     """Expected mean squared error of ``c X_hat`` at the :func:`shrinkage_factor` ``c``: ``c s**2``.
+
+    Arguments and what is returned as in :func:`mse_tail`.
 
     Examples
     --------
@@ -393,6 +407,9 @@ def mse_tail_sampled(
 
     The law is :meth:`MSELaw.sampled`.
 
+    Arguments and what it returns as in :func:`mse_tail`, and those of :meth:`MSELaw.sampled`:
+    ``steps``, each of which has the record with ``selection_probability``.
+
     Examples
     --------
     >>> from reconrisk import bounds
@@ -413,6 +430,9 @@ def expected_mse_sampled(
     """Expected MSE of the average, given that at least one step selects the record.
 
     ``s**2 E[1/K | K >= 1]``; for K = 0 there is no reconstruction.
+
+    Arguments and what it returns as in :func:`mse_tail`, and those of :meth:`MSELaw.sampled`:
+    ``steps``, each of which has the record with ``selection_probability``.
 
     Examples
     --------

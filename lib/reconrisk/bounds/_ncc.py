@@ -271,6 +271,9 @@ def ncc_tail_sampled(
     The law is :meth:`NCCLaw.sampled`; without signal and contrast, the largest probability over all
     records.
 
+    Arguments and what it returns as in :func:`ncc_tail`; each of the steps has the record with
+    ``selection_probability``.
+
     Examples
     --------
     >>> from reconrisk import bounds
@@ -293,6 +296,8 @@ def expected_ncc(
     give a ratio of expectations instead (:func:`ncc_bound_paper`), which this exceeds at contrast 1
     for every N. At contrast 1, that of a record with mean zero, it is largest.
 
+    Arguments and what it returns as in :func:`ncc_tail`.
+
     Examples
     --------
     >>> from reconrisk import bounds
@@ -311,6 +316,8 @@ def ncc_bound_paper(
     column "Max E[NCC]" of its Table 1. It is a ratio of population moments, which a single
     reconstruction exceeds with probability ``ncc_tail(ncc_bound_paper(N, s), N, s)``; the expected
     NCC of a record with mean zero exceeds it too.
+
+    Arguments and what it returns as in :func:`ncc_tail`.
 
     Examples
     --------

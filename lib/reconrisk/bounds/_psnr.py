@@ -174,6 +174,9 @@ def psnr_tail_sampled(
 
     The law is that of :meth:`MSELaw.sampled`.
 
+    Arguments and what it returns as in :func:`psnr_tail`; each of the steps has the record with
+    ``selection_probability``.
+
     Examples
     --------
     >>> from reconrisk import bounds
@@ -196,6 +199,8 @@ def expected_psnr(
     The printed upper bound of ``ziller2024``, Proposition 2, eq. (6), lacks the term
     ``ln(N/2) - digamma(N/2)``, about ``4.34/N`` dB, and so is too small.
 
+    Arguments and what it returns as in :func:`psnr_tail`.
+
     Examples
     --------
     >>> from reconrisk import bounds
@@ -217,6 +222,8 @@ def psnr_bound_paper(
     ``ziller2024``, Proposition 2, eq. (6), and the column "Max E[PSNR]" of its Table 1 (with the
     clipping norm for ``data_norm``). Jensen's inequality is applied there in the wrong direction:
     without clipping it is a lower bound. For comparison with :func:`expected_psnr`.
+
+    Arguments and what it returns as in :func:`psnr_tail`.
 
     Examples
     --------
