@@ -373,7 +373,7 @@ class _Descent:
         self._traced = bool(objective.statistics or objective.features)
         self._joined: list[str] = []
         # mapping costs a single problem more than it saves
-        self._alone = len(self._data["labels"]) == 1 and to_images is _pixels
+        self._alone = len(next(iter(gradient.values()))) == 1 and to_images is _pixels
         self._update = update_and_trace(
             network, local, knowledge.loss, names=gradient, trace=self._traced, eager=self._alone
         )

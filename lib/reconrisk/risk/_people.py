@@ -10,7 +10,7 @@ from dataclasses import replace
 from reconrisk.bounds._count import most_successes
 from reconrisk.risk._composed import success_at
 from reconrisk.risk._entries import Interval, Source
-from reconrisk.risk._kinds import Kind, Method, Point, Setting, log_prior
+from reconrisk.risk._kinds import Compute, Kind, Method, Point, Setting, log_prior
 from reconrisk.risk._membership import MATCHING, MEMBERSHIP
 from reconrisk.risk._reconstruction import ANY_ATTACK, log_prior_of_error
 
@@ -48,55 +48,53 @@ def _most(
     return Interval.exactly(float(most_successes(found, at_risk, size, RISK).most))
 
 
-_count = functools.partial(
-    Kind,
-    threat_model="people",
-    unit="records",
-    direction="upper bound on success",
-    riskier="larger",
-    reversible=False,
-)
-
-
-def _of_method(
-    one: Method, compute: Callable[[Setting, Point | None], Interval], definition: str, worth: str
-) -> Method:
-    source = Source("beyond", "How many of N records", "", "reconrisk.bounds.rero_count")
-    assumed = (*one.assumptions, _INDEPENDENT)
-    return replace(
-        one, compute=compute, source=source, definition=definition, assumptions=assumed,
-        tightness=worth,
-    )  # fmt: skip
-
-
-def _on_average(of: Kind, name: str, title: str, question: str) -> Kind:
-    ways = {
-        way: _of_method(
-            one, functools.partial(_average, one), "N times the success with one", _AVERAGE
-        )
-        for way, one in (("gaussian", of.gaussian), ("vmf", of.vmf))
-        if one is not None
-    }
-    needs = ("dataset_size", *of.needs)
-    return _count(name=name, title=title, question=question, at=of.at, needs=needs, **ways)
-
-
-def _at_most(
+def _counted(
     of: Kind,
-    log_kappa: Callable[[Setting, Point | None], float],
+    compute_by: Callable[[Method], Compute],
+    definition: str,
+    worth: str,
+    *,
     name: str,
     title: str,
     question: str,
 ) -> Kind:
+    """Return the kind that counts the records for which another kind's attacker succeeds."""
+
+    def method(one: Method | None) -> Method | None:
+        return one and replace(
+            one,
+            compute=compute_by(one),
+            source=Source("beyond", "How many of N records", "", "reconrisk.bounds.rero_count"),
+            definition=definition,
+            assumptions=(*one.assumptions, _INDEPENDENT),
+            tightness=worth,
+        )
+
+    return Kind(
+        name=name,
+        title=title,
+        question=question,
+        threat_model="people",
+        unit="records",
+        direction="upper bound on success",
+        riskier="larger",
+        at=of.at,
+        needs=("dataset_size", *of.needs),
+        gaussian=method(of.gaussian),
+        vmf=method(of.vmf),
+        reversible=False,
+    )
+
+
+def _on_average(of: Kind, **words: str) -> Kind:
+    definition = "N times the success with one"
+    return _counted(of, lambda one: functools.partial(_average, one), definition, _AVERAGE, **words)
+
+
+def _at_most(of: Kind, log_kappa: Callable[[Setting, Point | None], float], **words: str) -> Kind:
     compute = functools.partial(_most, log_kappa)
     formula = "largest v with t_N(v) > 0.05, t_m(v) = (m/v) gamma(kappa t_(m-1)(v-1))"
-    ways = {
-        way: _of_method(one, compute, formula, _MOST)
-        for way, one in (("gaussian", of.gaussian), ("vmf", of.vmf))
-        if one is not None
-    }
-    needs = ("dataset_size", *of.needs)
-    return _count(name=name, title=title, question=question, at=of.at, needs=needs, **ways)
+    return _counted(of, lambda one: compute, formula, _MOST, **words)
 
 
 _BY_NAME = {kind.name: kind for kind in (*MEMBERSHIP, *MATCHING, *ANY_ATTACK)}
@@ -104,34 +102,35 @@ _BY_NAME = {kind.name: kind for kind in (*MEMBERSHIP, *MATCHING, *ANY_ATTACK)}
 PEOPLE = (
     _on_average(
         _BY_NAME["power"],
-        "people_recognised",
-        "Recognised on average at {at}",
-        "How many records can membership tests, each at {at}, find on average?",
+        name="people_recognised",
+        title="Recognised on average at {at}",
+        question="How many records can membership tests, each at {at}, find on average?",
     ),
     _on_average(
         _BY_NAME["rero"],
-        "people_named",
-        "Named on average with {at}",
-        "How many records can an attacker with {at} for each name on average?",
+        name="people_named",
+        title="Named on average with {at}",
+        question="How many records can an attacker with {at} for each name on average?",
     ),
     _at_most(
         _BY_NAME["rero"],
         lambda setting, point: log_prior(point),
-        "people_named_most",
-        "Named in 95 of 100 runs with {at}",
-        "How many records can an attacker with {at} for each name in 95 of 100 runs?",
+        name="people_named_most",
+        title="Named in 95 of 100 runs with {at}",
+        question="How many records can an attacker with {at} for each name in 95 of 100 runs?",
     ),
     _on_average(
         _BY_NAME["box_success"],
-        "people_rebuilt",
-        "Rebuilt on average within {at}",
-        "How many records of independent values can be rebuilt within {at} on average?",
+        name="people_rebuilt",
+        title="Rebuilt on average within {at}",
+        question="How many records of independent values can be rebuilt within {at} on average?",
     ),
     _at_most(
         _BY_NAME["box_success"],
         log_prior_of_error,
-        "people_rebuilt_most",
-        "Rebuilt in 95 of 100 runs within {at}",
-        "How many records of independent values can be rebuilt within {at} in 95 of 100 runs?",
+        name="people_rebuilt_most",
+        title="Rebuilt in 95 of 100 runs within {at}",
+        question="How many records of independent values can be rebuilt within {at} in 95 of 100 "
+        "runs?",
     ),
 )
