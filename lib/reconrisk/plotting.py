@@ -71,7 +71,7 @@ _WIDEST = 8.4
 
 @contextmanager
 def styled() -> Iterator[None]:
-    """Apply the style within a ``with`` block only."""
+    """Return a context that applies the style within a ``with`` block only."""
     with mpl.rc_context(_STYLE):
         yield
 
@@ -99,14 +99,17 @@ def panels(rows: int, columns: int, width: float = 3.1, height: float = 2.5) -> 
 
 
 def legend_line(label: str, colour: str, style: str = "-", marker: str = "", **more) -> Line2D:
-    """Return a legend entry that belongs to no plotted line; ``more`` is passed to ``Line2D``."""
+    """Return a legend entry that belongs to no plotted line.
+
+    ``label``, ``colour``, ``style`` and ``marker`` are its own; ``more`` goes to ``Line2D``.
+    """
     return Line2D(
         [], [], color=colour, linestyle=style, marker=marker, label=label, markersize=5, **more
     )
 
 
 def legend_above(figure: Figure, handles: Sequence[Line2D], columns: int) -> None:
-    """Put one legend, with this many columns, above the whole figure."""
+    """Put one legend of these handles, in so many columns, above the whole figure."""
     figure.legend(
         handles=list(handles),
         loc="outside upper center",

@@ -313,7 +313,8 @@ def test_phases_take_what_is_given_for_all():
         ({"phases": [{"steps": 3}]}, "phases[0] noise_multiplier must be given"),
         ({"phases": [{"noise_multiplier": -1.0, "steps": 3, "sampling_rate": 1.0}]},
          "phases[0] noise_multiplier must be a number in"),
-        ({"phases": [{"steps": 1}], "concentration": 2.0, "parameters": 3}, "mechanism 'vmf'"),
+        ({"phases": [{"steps": 1}], "concentration": 2.0, "parameters": 3},
+             "mechanism must be 'gaussian' for several phases"),
     ],
 )  # fmt: skip
 def test_bad_phases_are_refused_by_number(settings, why):

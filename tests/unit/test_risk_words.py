@@ -122,8 +122,8 @@ def test_the_numbers_in_the_sentences_are_the_entries(report):
     assert f"right at most {chance(two)} of the time" in judged(report, "attribute").text
     assert f"{report['psnr'].value:.1f} dB" in judged(report, "picture").text
     assert {j.key for j in report.judgements} == {
-        "membership", "matching", "attribute", "picture", "any_attack", "final_model", "anonymity",
-        "halving",
+        "membership", "matching", "people", "attribute", "picture", "any_attack", "final_model",
+        "anonymity", "halving",
     }  # fmt: skip
     for judgement in report.judgements:
         assert judgement.text.endswith((".", ")")) and judgement.question.endswith("?")

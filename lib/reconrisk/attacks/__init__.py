@@ -30,6 +30,8 @@
 - :mod:`~reconrisk.attacks.two_layer_refinement`: its refinement by least squares;
 - :mod:`~reconrisk.attacks.two_layer_masks`: the same with a dropout mask for every record;
 - :mod:`~reconrisk.attacks.threat_models`: what each attacker sees, changes and knows.
+
+Shapes that do not fit, and numbers out of the range that a docstring states, raise ``ValueError``.
 """
 
 from typing import TYPE_CHECKING

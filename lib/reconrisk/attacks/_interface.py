@@ -10,6 +10,7 @@ from torch import nn
 
 from reconrisk.attacks._inversion_problem import Inversion
 from reconrisk.mechanisms import Released
+from reconrisk.training._networks import Loss
 
 __all__ = ["Attack", "ImageSpace", "Knowledge"]
 
@@ -20,7 +21,7 @@ class Knowledge:
 
     Attributes
     ----------
-    labels : Tensor of integers, shape (P, n)
+    labels : Tensor, shape (P, n) of integers, or (P, n, ...) with another loss
         Labels of each batch, which also give its size.
     shape : tuple of int
         Shape of one record, (channels, height, width) of an image.
@@ -36,6 +37,9 @@ class Knowledge:
     cosines : Tensor, shape (P, n), optional
         In [0, 1]: the cosine with the true ones that the attacker expects of ``features`` in the
         labels' order.
+    loss : callable, optional
+        What the clients minimise: maps outputs and labels to a scalar; by default the mean
+        cross-entropy.
     """
 
     labels: torch.Tensor
@@ -44,19 +48,21 @@ class Knowledge:
     statistics: tuple[tuple[torch.Tensor, torch.Tensor], ...] | None = None
     features: torch.Tensor | None = None
     cosines: torch.Tensor | None = None
+    loss: Loss | None = None
 
     def __post_init__(self) -> None:
-        if self.labels.ndim != 2 or self.labels.is_floating_point():
+        exact = self.labels.ndim == 2 and not self.labels.is_floating_point()
+        if not exact and (self.loss is None or self.labels.ndim < 2):
             raise ValueError(
                 f"labels must be integers of shape (P, n); got {tuple(self.labels.shape)}"
             )
-        if self.cosines is not None and self.cosines.shape != self.labels.shape:
+        if self.cosines is not None and self.cosines.shape != self.labels.shape[:2]:
             raise ValueError(
                 f"cosines must have the labels' shape {tuple(self.labels.shape)}; "
                 f"got {tuple(self.cosines.shape)}"
             )
         if self.features is not None:
-            problems, count = self.labels.shape
+            problems, count = self.labels.shape[:2]
             shape = tuple(self.features.shape)
             if len(shape) != 3 or shape[0] != problems or shape[1] < count:
                 raise ValueError(

@@ -175,12 +175,21 @@ def known_scale(observation: Observation) -> torch.Tensor:
 
     *From Mean to Extreme*, eq. (16): unbiased, and ``N(X, sigma^2 ||X||^2 I)`` with enough rows
     (eq. 20). Needs the clipping factor, that is, the norm of the record.
+
+    Parameters
+    ----------
+    observation : Observation
     """
     return _rebuild(observation, observation.row_mean / observation.scale[:, None])
 
 
 def unscaled(observation: Observation) -> torch.Tensor:
-    """Return the released gradient itself, shape (examples, N): Ziller et al., eq. (3)."""
+    """Return the released gradient itself, shape (examples, N): Ziller et al., eq. (3).
+
+    Parameters
+    ----------
+    observation : Observation
+    """
     return _rebuild(observation, observation.row_mean)
 
 
@@ -189,6 +198,10 @@ def with_estimated_scale(observation: Observation) -> torch.Tensor:
 
     The attack without knowledge of the scale: *From Mean to Extreme*, Section 3.3, second case. As
     a ratio of Gaussians its mean squared error has no expectation.
+
+    Parameters
+    ----------
+    observation : Observation
 
     Raises
     ------
@@ -205,6 +218,10 @@ def ratio_by_row(observation: Observation) -> torch.Tensor:
 
     Without noise every row is the record (*From Mean to Extreme*, eq. 8); with noise the ratios
     have no moments (eq. 15).
+
+    Parameters
+    ----------
+    observation : Observation
 
     Raises
     ------

@@ -95,6 +95,8 @@ def nearer_records(
     reconstructions, targets : array, shape (K, d)
     pool : array, shape (M, d)
         May contain the targets: a record as far away as the target does not count.
+    block : int
+        Reconstructions compared at a time.
 
     Returns
     -------

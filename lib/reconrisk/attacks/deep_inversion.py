@@ -20,6 +20,7 @@ from typing import Any
 import torch
 from torch import nn
 from torch.func import functional_call, vmap
+from torch.utils._pytree import tree_map
 
 from reconrisk import arguments
 from reconrisk.attacks._adam import best_of_restarts, descend
@@ -27,7 +28,8 @@ from reconrisk.attacks._interface import ImageSpace, Knowledge
 from reconrisk.attacks._inversion_problem import Inversion
 from reconrisk.attacks.gradient_inversion import Watcher
 from reconrisk.mechanisms import Gradient, Released, support
-from reconrisk.training._clients import traced_update_function, update_function
+from reconrisk.training._clients import update_and_trace
+from reconrisk.training._networks import check_labels, plain_names, prepare
 
 __all__ = ["Objective", "best_objective", "greedy_matching", "invert_updates", "total_variation"]
 
@@ -116,10 +118,11 @@ def invert_updates(
     Parameters
     ----------
     network : Module
-        The network the clients started from, in their mode (``eval()`` or ``train()``); a
-        :class:`~reconrisk.convnets.WideHead` if statistics or features are matched.
+        The network the clients started from, in their mode (``eval()`` or ``train()``), also in
+        the wrapper of Opacus; a :class:`~reconrisk.convnets.WideHead` if statistics or features are
+        matched.
     released : Released
-        P updates.
+        P updates, of all parameters or of those that are not frozen.
     knowledge : Knowledge
         An aware attacker uses ``released.visible`` (or, without it, the support of the update),
         ``released.units`` and ``released.local``.
@@ -161,8 +164,8 @@ def invert_updates(
     Raises
     ------
     ValueError
-        If shapes do not fit, an argument is out of its range, or the network or the knowledge lacks
-        what the objective needs.
+        If shapes do not fit, an argument is out of its range, a layer draws at random in training
+        mode, or the network or the knowledge lacks what the objective needs.
 
     Notes
     -----
@@ -175,6 +178,7 @@ def invert_updates(
     arguments.real("learning_rate", learning_rate, 0, low_open=True)
     if box is not None and not box[0] < box[1]:
         raise ValueError(f"box must be (low, high) with low < high; got {box!r}")
+    network, released = _prepared(network, released)
     _check_problem(network, released, knowledge, objective)
     if space is None:
         first = _first_candidates(released, knowledge, generator, restarts, box, start)
@@ -367,13 +371,29 @@ class _Descent:
                 self._recovered = nn.functional.normalize(recovered, dim=2)
         local = released.local if knowledge.aware else None
         self._traced = bool(objective.statistics or objective.features)
-        self._update = (traced_update_function if self._traced else update_function)(network, local)
-        self._weights = _layer_weights(network, objective.weighting)
+        self._joined: list[str] = []
+        # mapping costs a single problem more than it saves
+        self._alone = len(next(iter(gradient.values()))) == 1 and to_images is _pixels
+        self._update = update_and_trace(
+            network, local, knowledge.loss, names=gradient, trace=self._traced, eager=self._alone
+        )
+        self._weights = _layer_weights(network, list(gradient), objective.weighting)
+        if self._alone and self._weights is None:  # one vector costs fewer calls
+            self._join(gradient)
         frozen = {name: p.detach() for name, p in network.named_parameters()}
         self._state = {**frozen, **dict(network.named_buffers())}
         self._to_images = to_images
-        self._terms = vmap(self._terms_of_one)
+        self._terms = self._terms_alone if self._alone else vmap(self._terms_of_one)
         self._calls = 0
+
+    def _join(self, gradient: Gradient) -> None:
+        """Take the released update, and what is visible of it, as one vector."""
+        self._released = {"": torch.cat([g.flatten(1) for g in gradient.values()], dim=1)}
+        self._sizes = {"": self._released[""].square().sum(dim=1)}
+        if self._visible:
+            parts = [self._visible[name].flatten(1) for name in gradient]
+            self._visible = {"": torch.cat(parts, dim=1)}
+        self._joined = list(gradient)
 
     def images(self, values: torch.Tensor) -> torch.Tensor:
         """Return the candidates' images (P, n, ...)."""
@@ -419,6 +439,11 @@ class _Descent:
             loss = loss + self._objective.gradient * self._distance(update)
         return loss
 
+    def _terms_alone(self, values: torch.Tensor, data: Mapping) -> tuple[Gradient, torch.Tensor]:
+        """:meth:`_terms_of_one` of a single problem, with the axis of problems."""
+        update, loss = self._terms_of_one(values[0], tree_map(lambda t: t[0], dict(data)))
+        return {name: g[None] for name, g in update.items()}, loss[None]
+
     def _terms_of_one(self, values: torch.Tensor, data: Mapping) -> tuple[Gradient, torch.Tensor]:
         """The update of one problem, empty if it has no weight, and the sum of the other terms."""
         goal, images = self._objective, self._to_images(values)
@@ -427,8 +452,7 @@ class _Descent:
         update: Gradient = {}
         trace: Any = None
         if goal.gradient:
-            found: Any = self._update(images, labels, units)
-            update, trace = found if self._traced else (found, None)
+            update, trace = self._update(images, labels, units)
         elif self._traced:
             trace = self._trace(images, units)
         if goal.total_variation:
@@ -443,6 +467,8 @@ class _Descent:
     def _distance(self, update: Gradient) -> torch.Tensor:
         """Distance (P,) of updates from the released ones, joint or averaged over the tensors."""
         products = []
+        if self._joined:
+            update = {"": torch.cat([update[name].flatten(1) for name in self._joined], dim=1)}
         for name, released in self._released.items():
             g = update[name]
             if self._visible:
@@ -520,9 +546,9 @@ def _feature_distance(features: torch.Tensor, data: Mapping, goal: Objective) ->
     return torch.where(excess < width, excess.square() / (2 * width), excess - width / 2).mean()
 
 
-def _layer_weights(network: nn.Module, weighting: str) -> torch.Tensor | None:
+def _layer_weights(network: nn.Module, names: Sequence[str], weighting: str) -> torch.Tensor | None:
     """Weight of each parameter tensor's distance; None for all tensors as one vector."""
-    parameters = [p.detach() for p in network.parameters()]
+    parameters = [network.get_parameter(name).detach() for name in names]
     if weighting == "joint":
         return None
     if weighting == "norm":
@@ -534,15 +560,30 @@ def _layer_weights(network: nn.Module, weighting: str) -> torch.Tensor | None:
 # Arguments ---------------------------------------------------------------------------------------
 
 
+def _prepared(network: nn.Module, released: Released) -> tuple[nn.Module, Released]:
+    """Return a network without wrapper and side effects, and the updates by its names."""
+    network = prepare(network)
+    visible = released.visible and plain_names(released.visible, network)
+    return network, replace(
+        released, gradient=plain_names(released.gradient, network), visible=visible
+    )
+
+
 def _check_problem(
     network: nn.Module, released: Released, knowledge: Knowledge, objective: Objective
 ) -> None:
     problems = len(knowledge.labels)
     parameters = dict(network.named_parameters())
-    if set(parameters) != set(released.gradient):
-        missing = sorted(set(parameters) ^ set(released.gradient))
-        raise ValueError(f"released must have the network's parameters; differs by {missing}")
-    for name, p in parameters.items():
+    needed = {name for name, p in parameters.items() if p.requires_grad}
+    names = set(released.gradient)
+    if not names or not needed <= names <= set(parameters):
+        wrong = sorted((needed - names) | (names - set(parameters)))
+        raise ValueError(
+            "released must have the network's parameters, but those that are frozen; differs by "
+            f"{wrong}"
+        )
+    for name in released.gradient:
+        p = parameters[name]
         if released.gradient[name].shape != (problems, *p.shape):
             raise ValueError(
                 f"released.gradient[{name!r}] must have shape {(problems, *p.shape)}; "
@@ -550,6 +591,11 @@ def _check_problem(
             )
         if not bool(torch.isfinite(released.gradient[name]).all()):
             raise ValueError(f"released.gradient[{name!r}] must be finite")
+    if knowledge.loss is None and objective.gradient:
+        like = next(iter(released.gradient.values()))
+        check_labels(
+            network, like.new_zeros((knowledge.labels.shape[1], *knowledge.shape)), knowledge.labels
+        )
     if objective.features:
         if knowledge.features is None:
             raise ValueError("knowledge.features must be given where features are matched")
@@ -585,7 +631,7 @@ def _first_candidates(
     start: torch.Tensor | None,
 ) -> torch.Tensor:
     """Draw (P, restarts, n, ...) at once, so that the draws do not depend on the blocks."""
-    problems, count = knowledge.labels.shape
+    problems, count = knowledge.labels.shape[:2]
     like = next(iter(released.gradient.values()))
     first = torch.empty(
         (problems, restarts, count, *knowledge.shape), device=like.device, dtype=like.dtype
@@ -611,7 +657,7 @@ def _first_values(
     start: torch.Tensor | None,
 ) -> torch.Tensor:
     """Draw initial values (P, restarts, ...) of a space, all at once."""
-    problems, count = knowledge.labels.shape
+    problems, count = knowledge.labels.shape[:2]
     like = next(iter(released.gradient.values()))
     first = space.start(problems * restarts, count, generator).to(like)
     made = tuple(space.images(first[0]).shape)

@@ -110,6 +110,8 @@ def refine_updates(
     arguments.real("noise_std", noise_std, 0, low_open=law is not None, high_open=True)
     if max_grad_norm is not None:
         arguments.real("max_grad_norm", max_grad_norm, 0, low_open=True)
+    if knowledge.loss is not None:
+        raise ValueError("knowledge.loss must be left out: this attack is for the cross-entropy")
     expected = (*knowledge.labels.shape, *knowledge.shape)
     if start.shape != expected or len(released) != len(start):
         raise ValueError(

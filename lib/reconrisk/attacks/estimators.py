@@ -68,7 +68,7 @@ def james_stein(x_hat: torch.Tensor, noise_std: torch.Tensor | float) -> torch.T
 
 
 def clip_to_range(x_hat: torch.Tensor, low: float = 0.0, high: float = 1.0) -> torch.Tensor:
-    """Return ``X_hat`` clipped to the known range ``low < high`` of the values.
+    """Return ``X_hat``, ``x_hat``, clipped to the known range ``low < high`` of the values.
 
     Examples
     --------

@@ -514,7 +514,7 @@ def _best_of(best: torch.Tensor, labels: torch.Tensor, least: torch.Tensor) -> R
 
 
 def infer_labels(residuals: Weights) -> torch.Tensor:
-    """Estimate each target's label from the residuals of the output biases, shape (K,).
+    """Return an estimate of each target's label from the output biases' residuals, shape (K,).
 
     A record's gradient in the output biases is the predicted probabilities minus one at its label:
     only the label's entry is negative. Summing over the steps averages out the noise.

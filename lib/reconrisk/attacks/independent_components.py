@@ -124,7 +124,7 @@ def unmix(
 
 
 def stretch(sources: torch.Tensor, low: float = 0.0, high: float = 1.0) -> torch.Tensor:
-    """Map each component's values (..., d) linearly onto [low, high], the range of images."""
+    """Return each component of ``sources`` (..., d), mapped linearly onto [low, high]."""
     if not low < high:
         raise ValueError(f"low must be below high; got {low!r} and {high!r}")
     least, most = sources.amin(dim=-1, keepdim=True), sources.amax(dim=-1, keepdim=True)

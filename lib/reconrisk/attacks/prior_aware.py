@@ -9,14 +9,15 @@ functions of them, so that one run serves all three:
 - :func:`top_score`, Algorithm 3;
 - :func:`likelihood_score`, Appendix G with its sign corrected: the exact log likelihood ratio.
 
-:func:`prior_aware_attack` trains a model for every trial. :func:`shared_trajectory_attack` trains
-a few models and reuses their gradients for all trials.
+:meth:`StepScores.of` takes them from the gradients of anybody's network.
+:func:`prior_aware_attack` trains a small model for every trial, :func:`shared_trajectory_attack` a
+few models, whose gradients it reuses for all trials.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -24,6 +25,7 @@ from numpy.typing import ArrayLike
 
 from reconrisk import arguments
 from reconrisk._types import DPSGD
+from reconrisk.mechanisms import Gradient, clip
 from reconrisk.models import Classifier
 from reconrisk.special._confidence import lower_limit, upper_limit
 from reconrisk.training import train_many
@@ -70,9 +72,51 @@ class StepScores:
     squared_norms: torch.Tensor
     residual_squared_norms: torch.Tensor
 
+    @classmethod
+    def of(
+        cls, steps: Iterable[tuple[Gradient, Mapping[str, torch.Tensor]]], max_grad_norm: float
+    ) -> StepScores:
+        """Return the statistics of one attack on anybody's training, from its gradients.
+
+        Parameters
+        ----------
+        steps : iterable of pairs of mappings
+            For each step the candidates' gradients, not clipped, with shapes
+            (n, \\*parameter.shape) (:func:`~reconrisk.training.per_example_gradients`), and the
+            residual: the noisy sum of clipped gradients that was released, without those of the
+            known records.
+        max_grad_norm : float
+            C, to which every record's gradient was clipped.
+
+        Returns
+        -------
+        StepScores
+            With K = 1.
+
+        Raises
+        ------
+        ValueError
+            If the names of both mappings differ, or C is not positive.
+        """
+        kept = []
+        for candidates, residual in steps:
+            if set(candidates) != set(residual):
+                wrong = sorted(set(candidates) ^ set(residual))
+                raise ValueError(f"candidates and residual must have the same names; got {wrong}")
+            clipped, _ = clip(candidates, max_grad_norm)
+            each = torch.cat([g.flatten(1) for g in clipped.values()], dim=1)
+            seen = torch.cat([residual[name].flatten() for name in clipped])
+            kept.append(
+                ((each @ seen)[None], each.square().sum(dim=1)[None], seen.square().sum()[None])
+            )
+        return cls(*(torch.stack(part) / max_grad_norm**2 for part in zip(*kept, strict=True)))
+
 
 def sum_score(steps: StepScores, run: DPSGD) -> torch.Tensor:
-    """Return the sum of all inner products, shape (K, n): Hayes et al., Algorithm 2."""
+    """Return the sum of all inner products, shape (K, n): Hayes et al., Algorithm 2.
+
+    Takes the ``steps`` of :class:`StepScores` and the ``run``, which does not matter.
+    """
     del run
     return steps.inner.sum(dim=0)
 
@@ -80,7 +124,7 @@ def sum_score(steps: StepScores, run: DPSGD) -> torch.Tensor:
 def top_score(steps: StepScores, run: DPSGD) -> torch.Tensor:
     """Return the sum of the qT largest inner products, shape (K, n): Hayes et al., Algorithm 3.
 
-    qT is rounded to the nearest whole number, and to at least one.
+    q and T are those of ``run`` and ``steps``; qT is rounded, and to at least one.
     """
     count = max(1, round(run.sampling_rate * len(steps.inner)))
     return steps.inner.topk(count, dim=0).values.sum(dim=0)
@@ -126,7 +170,8 @@ def printed_likelihood_score(
 
     ``sum_t ln(1 - q + q exp(-(|r - g|^2 + |r|^2) / (2 C^2 sigma^2)))``, times the prior. With as
     many coordinates as a network has, the exponential underflows and all candidates tie. It is kept
-    to show that and is not meant for attacks.
+    to show that and is not meant for attacks; it takes ``steps``, ``run`` and the prior as
+    :func:`likelihood_score` does.
     """
     distance = steps.residual_squared_norms[..., None] - 2 * steps.inner + steps.squared_norms
     exponent = -(distance + steps.residual_squared_norms[..., None])
@@ -201,6 +246,8 @@ def draw_priors(
     ----------
     pool_size, prior_size : int
         n at most the size of the pool.
+    trials : int
+    generator : torch.Generator
     labels : Tensor of integers, shape (pool_size,), optional
         The pool's labels. If given, each trial's candidates share one label, as for an adversary
         who knows the target's.
@@ -348,6 +395,11 @@ def prior_aware_attack(
     >>> guesses.success("sum") <= bounds.rero(DPSGD(0.5, steps=3), 0.25).upper
     True
     """
+    if not isinstance(classifier, Classifier):
+        raise TypeError(
+            "classifier must be a Classifier, which is trained once a trial; of another network, "
+            f"score the gradients with StepScores.of; got {type(classifier).__name__}"
+        )
     if chunk is None:
         chunk = max(1, min(256, 2**24 // (prior_size * classifier.inputs)))
     arguments.integer("chunk", chunk, 1)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         sum_score_success,
     )
     from reconrisk.bounds._bayes_success_vmf import bayes_success_vmf, bayes_success_vmf_two
+    from reconrisk.bounds._count import SuccessCount, rero_count
     from reconrisk.bounds._direction import (
         direction_cosine_gaussian,
         direction_cosine_vmf,
@@ -148,6 +149,7 @@ __all__ = [
     "PSNRLaw",
     "Releases",
     "RenyiDP",
+    "SuccessCount",
     "TradeOff",
     "ZeroConcentratedDP",
     "advantage",
@@ -222,6 +224,7 @@ __all__ = [
     "psnr_tail_sampled",
     "rero",
     "rero_algorithm1",
+    "rero_count",
     "rero_curve",
     "rero_box",
     "rero_gaussian",

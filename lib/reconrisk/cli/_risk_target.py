@@ -56,6 +56,10 @@ def at_least_noise(setting: CliInputs, target: str, at: str | None) -> CliInputs
     if isinstance(run, CorrelatedRun):
         noise += " before it is decoded"
     answer = f"{noise}: the {word} that {kept}."
+    low, high = found.entry.lower, found.entry.upper
+    if low is not None and high is not None and low < 0.99 * high:
+        # only one end is proven, and less noise may do
+        answer = f"{noise}: the {word} proven to keep{kept.removeprefix('keeps')}."
     if found.any_noise:
         answer = f"{noise}: any noise {kept}, and this is the least searched."
     if any(_PHASES.match(note) for note in run.notes):

@@ -9,7 +9,8 @@ et al. 2022).
 The generators are that appendix's untrained image prior, and a small decoder in place of the
 pretrained generator of Jeon et al. (2021). :class:`Denoiser` is a learnt prior of images.
 
-All weights are drawn from a random generator: nothing is pretrained.
+All weights are drawn from a random generator: nothing is pretrained. Arguments out of their range
+raise ``ValueError``.
 """
 
 from typing import TYPE_CHECKING

@@ -8,6 +8,7 @@ from reconrisk.risk._kinds import Kind
 from reconrisk.risk._leakage import CAPACITY, INFORMATION, UNBIASED
 from reconrisk.risk._membership import MATCHING, MEMBERSHIP
 from reconrisk.risk._networks import NETWORK
+from reconrisk.risk._people import PEOPLE
 from reconrisk.risk._reconstruction import ANY_ATTACK, CONVERSE, PRIOR_FREE
 
 __all__ = ["KINDS"]
@@ -19,6 +20,7 @@ KINDS: MappingProxyType[str, Kind] = MappingProxyType(
         for kind in (
             *MEMBERSHIP,
             *MATCHING,
+            *PEOPLE,
             *ANY_ATTACK,
             *CONVERSE,
             *PRIOR_FREE,

@@ -55,6 +55,14 @@ _THREATS = (
         "papers/hayes2023",
     ),
     ThreatModel(
+        "people",
+        "How many of the records at once?",
+        "every noisy gradient of one run on all of them",
+        "what the attackers above know of one record, and nothing that makes two depend",
+        "the number of records that are recognised, named or rebuilt",
+        "papers/hayes2023",
+    ),
+    ThreatModel(
         "any_attack",
         "How near can anyone come to a record drawn at random?",
         "every noisy gradient of any network",

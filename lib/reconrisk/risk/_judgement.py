@@ -12,7 +12,7 @@ from reconrisk.risk._correlated import CorrelatedRun, given_noise
 from reconrisk.risk._entries import Entry
 from reconrisk.risk._kinds import Point, Setting, compute_entry
 from reconrisk.risk._least_noise import least_noise
-from reconrisk.risk._numbers import chance, number, share
+from reconrisk.risk._numbers import chance, count, number, share
 from reconrisk.risk._settings import TrainingRun
 from reconrisk.risk._warnings import dataset_size
 
@@ -58,8 +58,8 @@ class Judgement:
     Attributes
     ----------
     key : str
-        "membership", "matching", "attribute", "picture", "any_attack", "final_model", "anonymity"
-        or "halving".
+        "membership", "matching", "people", "attribute", "picture", "any_attack", "final_model",
+        "anonymity" or "halving".
     question : str
     verdict : str
         A word or two; "not judged" where a setting is missing.
@@ -99,8 +99,8 @@ def judgements(setting: Setting, entries: Sequence[Entry]) -> tuple[Judgement, .
     """
     asked = _Asked(setting, entries)
     written: tuple[Callable[[_Asked], Judgement], ...] = (
-        _membership, _matching, _attribute, _picture, _any_attack, _final_model, _anonymity,
-        _halving,
+        _membership, _matching, _people, _attribute, _picture, _any_attack, _final_model,
+        _anonymity, _halving,
     )  # fmt: skip
     return tuple(write(asked) for write in written)
 
@@ -216,6 +216,40 @@ def _matching(asked: _Asked) -> Judgement:
     return Judgement(
         "matching", "Could they name the right person?", verdict, text, ("rero",), ("ema2017",)
     )
+
+
+def _people(asked: _Asked) -> Judgement:
+    question = "How many of the records could they name?"
+    kinds = ("people_named", "people_named_most", "people_recognised")
+    size = asked.run.dataset_size
+    if size is None:
+        return Judgement("people", question, "not judged", _unknown(asked, kinds[0]), kinds)
+
+    def most(kind: str, at: str = "prior_size", value: float = 10) -> float:
+        found = asked.entry(kind, at, value).upper
+        return size if found is None else found
+
+    named = most("people_named")
+    text = (
+        f"Of {size:,} records, with ten candidates for each, at most {count(named)} are named on "
+        f"average, and in 95 of 100 runs {count(most('people_named_most'))} (blind guesses: "
+        f"{count(0.1 * size)})"
+    )
+    million = [most(kind, value=1_000_000) for kind in kinds[:2]]
+    text += f"; with a million candidates {count(million[0])} and {count(million[1])}. "
+    best = asked.entry("bayes_success", "prior_size", 10).lower
+    room = asked.run.parameters is None or asked.run.parameters >= 10 * size
+    if best is not None and room:
+        text += (
+            f"A network that gives each of them weights of its own lets an attack name "
+            f"{count(best * size, 'down')} among ten on average. "
+        )
+    text += (
+        f"Tests that raise a false alarm for one outsider in a hundred recognise at most "
+        f"{count(most(kinds[2], 'false_positive_rate', _FALSE_ALARMS))}. The records are taken to "
+        "be independent of each other: what links them may give away more."
+    )
+    return Judgement("people", question, f"at most {count(named)}", text, kinds)
 
 
 def _attribute(asked: _Asked) -> Judgement:

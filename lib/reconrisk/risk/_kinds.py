@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from reconrisk._types import DPSGD
 from reconrisk.privacy._samplers import NEIGHBOUR, NEIGHBOURS
+from reconrisk.risk._correlated import CorrelatedRun
 from reconrisk.risk._entries import Entry, Interval, Source, entry_key
 from reconrisk.risk._settings import (
     Questions,
@@ -200,6 +201,8 @@ class Kind:
         said = {ADJACENT: ADJACENT.format(instead), POISSON: POISSON}
         if run.guarantee_of_noise:
             said[POISSON] = run.notes[0]
+        elif isinstance(run, CorrelatedRun):
+            said[POISSON] = f"Noise correlated between {run.words}."
         if ADJACENT in found.assumptions and run.adjacency == "replace":
             found = replace(found, tightness=_REPLACED)
         return replace(found, assumptions=tuple(said.get(a, a) for a in found.assumptions))
@@ -216,7 +219,8 @@ class Kind:
 #: kinds that follow from a guarantee alone, by what it says of a test or of a guess
 FROM_GUARANTEE = (
     "epsilon", "power", "membership_advantage", "rero", "rero_advantage", "sphere_success",
-    "box_success", "pixel_success",
+    "box_success", "pixel_success", "people_recognised", "people_named", "people_named_most",
+    "people_rebuilt", "people_rebuilt_most",
 )  # fmt: skip
 
 

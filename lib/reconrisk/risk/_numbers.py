@@ -8,7 +8,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decima
 from reconrisk.risk._entries import Entry
 from reconrisk.risk._settings import Record
 
-__all__ = ["chance", "describe_value", "number", "says_nothing", "share", "short"]
+__all__ = ["chance", "count", "describe_value", "number", "says_nothing", "share", "short"]
 
 _DIGITS = 3
 _ROUNDINGS = {"up": ROUND_CEILING, "down": ROUND_FLOOR, "nearest": ROUND_HALF_EVEN}
@@ -145,6 +145,16 @@ def share(probability: float) -> str:
     return f"1 in {int(float(number(1.0 / probability, 'up'))):,}" if probability > 0.0 else "0%"
 
 
+def count(records: float, way: str = "up") -> str:
+    """Return a number of records, with three significant digits, whole from a hundred on.
+
+    >>> count(57321.2), count(0.2588), count(0.0), count(9154.9, "down")
+    ('57,400', '0.259', '0', '9,150')
+    """
+    rounded = number(records, way)
+    return f"{int(float(rounded)):,}" if records >= 100.0 else rounded
+
+
 def _near_certain(probability: float) -> str:
     """A percentage just below a hundred, with the digits of what is missing."""
     missing = 100 * (1 - Decimal(repr(probability)))
@@ -161,7 +171,7 @@ _LARGEST_LOG = 30.0 * math.log(10.0)
 _BITS = 8.0
 
 
-def says_nothing(entry: Entry, record: Record) -> bool:
+def says_nothing(entry: Entry, record: Record, records: int | None = None) -> bool:
     """Whether an entry's bound is always true, or out of any range that a person can use.
 
     Parameters
@@ -169,10 +179,14 @@ def says_nothing(entry: Entry, record: Record) -> bool:
     entry : Entry
     record : Record
         Of the same report.
+    records : int, optional
+        How many there are.
     """
     if entry.status != "ok":
         return False
     value, log = entry.value, entry.log_value
+    if entry.unit == "records":
+        return value is None or (records is not None and value >= records)
     if entry.unit == "probability":
         # a wide interval, such as 1e-312 to 1, says as little as a bound of one
         certain = entry.upper is not None and entry.upper >= 1.0

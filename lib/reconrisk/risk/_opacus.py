@@ -68,9 +68,10 @@ def from_opacus(source: Any, **settings: Any) -> TrainingRun:
             "adjacency", "add-remove", "zero-out or replace: Opacus takes sampling rate and "
             "divisor from the number of records, which the weights then show",
         )  # fmt: skip
-    if settings.pop("layers", 1) != 1:
+    layers = settings.pop("layers", 1)
+    if layers != 1:
         raise SettingError(
-            "layers", "given", "left out: the noise multiplier of Opacus is relative to the norm "
+            "layers", layers, "left out: the noise multiplier of Opacus is relative to the norm "
             "of all layers' bounds together, with per-layer clipping too",
         )  # fmt: skip
     history = _history(source)

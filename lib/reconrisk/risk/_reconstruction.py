@@ -15,7 +15,7 @@ from reconrisk.risk._entries import Interval, Source
 from reconrisk.risk._kinds import POISSON, Kind, Method, Point, Setting
 from reconrisk.risk._membership import INFORMED
 
-__all__ = ["ANY_ATTACK", "CONVERSE", "PRIOR_FREE"]
+__all__ = ["ANY_ATTACK", "CONVERSE", "PRIOR_FREE", "log_prior_of_error"]
 
 #: largest error of a pixel that counts as hit, as a share of the range (paper C, Appendix I)
 _PIXEL = 32.0 / 255.0
@@ -42,12 +42,18 @@ def _sphere(setting: Setting, point: Point | None) -> Interval:
     return success_at(setting.run, _log_cap(setting, point))
 
 
-def _box(setting: Setting, point: Point | None) -> Interval:
+def log_prior_of_error(setting: Setting, point: Point | None) -> float:
+    """Return the log chance that one guess is within the error of independent, uniform values."""
     assert point is not None
-    log_kappa = bounds.log_prior_success_box(
-        point.value, setting.need("dimension"), setting.need("data_range")
+    return float(
+        bounds.log_prior_success_box(
+            point.value, setting.need("dimension"), setting.need("data_range")
+        )
     )
-    return success_at(setting.run, float(log_kappa))
+
+
+def _box(setting: Setting, point: Point | None) -> Interval:
+    return success_at(setting.run, log_prior_of_error(setting, point))
 
 
 def _pixels(setting: Setting, point: Point | None) -> Interval:

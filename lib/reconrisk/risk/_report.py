@@ -116,7 +116,7 @@ class Report:
     @property
     def nothing_useful(self) -> tuple[Entry, ...]:
         """Entries whose value is always true, or out of any range that a person can use."""
-        return tuple(e for e in self.entries if says_nothing(e, self.record))
+        return tuple(e for e in self.entries if says_nothing(e, self.record, self.run.dataset_size))
 
     def __repr__(self) -> str:
         run = self.run

@@ -514,7 +514,7 @@ def training_run(
             "epochs": epochs,
         }  # fmt: skip
         if concentration is not None or mechanism not in (None, "gaussian"):
-            raise SettingError("phases", "given", "left out for mechanism 'vmf'")
+            raise SettingError("mechanism", "vmf", "'gaussian' for several phases")
         if isinstance(phases, Iterable) and not isinstance(phases, (str, bytes, Mapping)):
             phases = list(phases)
         max_grad_norm = _clipping_norm(phases, max_grad_norm)

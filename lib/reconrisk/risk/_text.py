@@ -107,7 +107,11 @@ def _join_fields(fields: Sequence[str]) -> str:
 
 def is_never(entry: Entry) -> bool:
     """Whether a chance is below 1e-30, and nobody asked for a prior that small."""
-    if entry.status != "ok" or entry.unit != "probability" or "log_prior" in dict(entry.at):
+    if entry.status != "ok" or "log_prior" in dict(entry.at):
+        return False
+    if entry.unit == "records":
+        return entry.upper is not None and 0.0 < entry.upper < 1e-30
+    if entry.unit != "probability":
         return False
     if entry.log_upper is not None:
         return entry.log_upper < _NEVER

@@ -238,7 +238,7 @@ def backward_pass(
 
 
 def one_hot(labels: torch.Tensor, classes: int, dtype: torch.dtype) -> torch.Tensor:
-    """Return labels (..., n) as probabilities of the classes, shape (..., n, classes)."""
+    """Return labels (..., n) as probabilities of ``dtype``, shape (..., n, classes)."""
     numbers = torch.arange(classes, device=labels.device)
     return (labels[..., None] == numbers).to(dtype)
 
