@@ -30,7 +30,7 @@ PARAMETERS = {
     "restarts": Parameter("int", 16, 40, OURS, "further random starts where all fits fail", low=1),
     "widening": Parameter("int", 4, 4, OURS, "times more neurons where these fail", low=2),
 }
-SETTLES = ("O-037", "O-038", "O-044")
+SETTLES = ("O-037", "O-038", "O-044", "O-047")
 SHOWN = ("cures",)
 _QUIET = "family in ('no defence', 'without noise')"
 _NINE = "defence in ('pruning .9, labels mixed', 'pruning .9, labels same')"
@@ -61,6 +61,11 @@ SCENARIOS = (
         "a bound that stays finite under heavy pruning",
         column("runs", "unit floor", lambda c: 1.0, _LOST),
         "O-038",
+    ),
+    scenario(
+        "one network that pruning by 90% leaves undetermined",
+        column("runs", "floor", lambda c: [np.inf, *c.iloc[1:]], _NINE),
+        "O-047",
     ),
     scenario(
         "records found where the bound is infinite",
@@ -204,6 +209,15 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         ours=f"{solved.sum()} of {len(nine)} exact, {(nine['how'] == 'at once').sum()} at once; "
         f"bound infinite in {gone.sum()} of {len(gone)}",
         tolerance=f"error {EXACT:g}",
+    )
+    # masks by record are not covered by the bound
+    bound = pd.concat([own[own["defence"] != "dropout by record .5"], nine])
+    yield check(
+        "O-047",
+        (bound["floor"] == 0).all(),
+        "without noise the exact bound is zero under clipping, dropout by neuron, local steps, "
+        "secure aggregation and pruning by 90%",
+        ours=f"{len(bound)} networks under {bound['defence'].nunique()} defences",
     )
     masked = runs[runs["defence"] == "dropout by record .5"]
     exact = int((masked["least squares"] <= EXACT).sum())
