@@ -334,14 +334,6 @@ CAPTION = (
 )
 
 
-def alt(tables: Tables) -> str:
-    names = " and ".join(map(shown_name, tables["points"]["data"].unique()))
-    return (
-        f"Two rows, {names}. Over capacity and over epsilon the points of the two mechanisms form "
-        "separate branches; over the cosine all lie on one falling curve."
-    )
-
-
 @drawing
 def draw(tables: Tables) -> Figure:
     points = tables["points"]

@@ -20,8 +20,6 @@ from companion.papers.beyond.two_layer_attacks import (
     shape_parameters,
     task_of_network,
 )
-from companion.papers.beyond.two_layer_style import ATTACKS as STYLES
-from companion.papers.beyond.two_layer_style import BLACK
 from reconrisk import bounds, special
 
 _NOISES = (0.001, 0.01, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
@@ -241,22 +239,6 @@ CAPTION = (
 )
 
 
-def alt(tables: Tables) -> str:
-    table, gaps = tables["curves"], tables["gaps"]
-    near = table[table["floor"] < 0.1]
-    over = (near["least squares"] / near["floor"]).median()
-    least = near[["tensor", "orders removed"]].min()
-    attack = gaps["without least squares"] * gaps["with low orders"]
-    return (
-        f"Orange least squares stay at {over:.1f} times the black exact bound while that is below "
-        f"0.1; blue stays above {least['tensor']:.1f}, green above {least['orders removed']:.2f} "
-        "however small the noise. In the bars the blue and orange parts are factors of "
-        f"{attack.min():.0f} to {attack.max():.0f}, blue alone of as little as "
-        f"{gaps['with low orders'].min():.1f}, the purple one of at most "
-        f"{gaps[SLACK].max():.0f}."
-    )
-
-
 @drawing
 def draw(tables: Tables) -> Figure:
     figure, ((left, right),) = panels(1, 2, 5.0, 4.6)
@@ -267,11 +249,11 @@ def draw(tables: Tables) -> Figure:
 
 def _noise_panel(axes: Axes, table: pd.DataFrame) -> None:
     x = table["noise"]
-    for name, (label, colour, marker) in STYLES.items():
+    for name, (label, colour, marker) in ATTACKS.items():
         band = (table[f"{name} low"], table[f"{name} high"])
         axes.fill_between(x, *band, color=colour, alpha=0.15, linewidth=0)
         axes.plot(x, table[name], color=colour, marker=marker, ms=4.5, label=label, zorder=3)
-    axes.plot(x, table["floor"], color=BLACK, linewidth=2.2, label="exact Cramér–Rao bound")
+    axes.plot(x, table["floor"], color=BOUND, linewidth=2.2, label="exact Cramér–Rao bound")
     axes.plot(x, table["loosened"], color=PURPLE, label="loosened to a trace", linewidth=1.5)
     axes.plot(x, table["upper order"], ":", color=BLUE, label=r"$(B+\sigma)\sqrt{d/m}$")
     axes.plot(x, table["lower order"], ":", color=PURPLE, label=r"$\sigma\sqrt{d/m}$")
@@ -283,7 +265,7 @@ def _noise_panel(axes: Axes, table: pd.DataFrame) -> None:
 
 _PARTS = {
     SLACK: ("loosened to exact bound", PURPLE),
-    "least squares": ("exact bound to least squares", BLACK),
+    "least squares": ("exact bound to least squares", BOUND),
     "without least squares": ("least squares to tensor attack", ORANGE),
     "with low orders": ("low orders kept", BLUE),
 }
