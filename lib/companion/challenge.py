@@ -17,8 +17,9 @@ It is no sandbox: read a file before you score it.
 *What counts* is the mean over the candidates that a release leaves possible, by their posterior
 probability: neither luck nor a sight of the answer helps. So no entry has a smaller error than the
 posterior mean of one who knows the 1,000 candidates, nor names more records than the likeliest
-candidate does, which paper C's bound (Corollary 4) limits. An entry that agrees with the answers
-more closely than its releases explain is refused.
+candidate does, which paper C's bound (Corollary 4) limits. Nor does one answer for all releases
+score above zero, whatever it knows of the records: scores start from the best such answer, chosen
+afterwards. An entry that agrees with the answers more closely than its releases explain is refused.
 """
 
 from __future__ import annotations
@@ -90,16 +91,18 @@ class Score:
     sigma : float
     named : float
         Share of records named.
-    likeliest, bound : float
-        Share that the likeliest candidate names, and what no attack exceeds, certified.
+    guessed, likeliest, bound : float
+        Share that the best single name for all releases is right about; share that the likeliest
+        candidate names; and what no attack exceeds, certified.
     error : float
         Mean squared error of the rebuilt records.
     constant, floor : float
-        Errors of the others' mean and of the candidates' posterior mean.
+        Errors of the best single answer to all releases and of the candidates' posterior mean.
     """
 
     sigma: float
     named: float
+    guessed: float
     likeliest: float
     bound: float
     error: float
@@ -107,16 +110,18 @@ class Score:
     floor: float
 
     @property
-    def removed(self) -> float:
-        """Share of the constant's error above the floor that is gone, at most 1.
+    def recognised(self) -> float:
+        """Share of the way from the best guess to the bound; negative if worse than the guess."""
+        return (self.named - self.guessed) / (self.bound - self.guessed)
 
-        It is negative for an error above the constant's.
-        """
+    @property
+    def removed(self) -> float:
+        """Share of the constant's error above the floor that is gone; negative if more is there."""
         return (self.constant - self.error) / (self.constant - self.floor)
 
     def as_dict(self) -> dict[str, float]:
-        """Return the fields and ``removed`` by name."""
-        return {**asdict(self), "removed": self.removed}
+        """Return the fields, ``recognised`` and ``removed`` by name."""
+        return {**asdict(self), "recognised": self.recognised, "removed": self.removed}
 
 
 def load_entry(path: Path | str) -> Entry:
@@ -182,7 +187,7 @@ def score(
     entry : Entry
     data : {"MNIST", "synthetic"}
     trials : int
-        Releases a noise, 1 to 10,000: each of a record drawn anew from the 1,000 candidates.
+        Releases a noise, 10 to 10,000: each of a record drawn anew from the 1,000 candidates.
     seed : int, optional
         Draws records and noise, the same again; by default they are secret and never the same.
     noises : tuple of float
@@ -201,17 +206,18 @@ def score(
         If the entry fails or takes too long, if its answers have another shape or range, or if they
         agree with the records more closely than any function of the releases does.
     """
-    arguments.integer("trials", trials, 1, 10_000)
+    arguments.integer("trials", trials, 10, 10_000)
     rng = np.random.default_rng(secrets.randbits(128) if seed is None else seed)
     records = draw_records(data, rng)
     others, candidates = records[:OTHERS], records[OTHERS:]
     directions = candidates / np.linalg.norm(candidates, axis=1, keepdims=True)
-    constant = others.mean(axis=0)
     for sigma in noises:
         arguments.real("noises", sigma, 0, np.inf, low_open=True, high_open=True)
         own = rng.integers(len(candidates), size=trials)
         releases = directions[own] + sigma * rng.normal(size=(trials, candidates.shape[1]))
         law = special.softmax(releases @ directions.T / sigma**2, axis=1)
+        means = law @ candidates
+        constant = np.broadcast_to(means.mean(axis=0), releases.shape)
         named = error = np.nan
         if "name" in entry.functions:
             answers = _answer(entry, "name", (releases, sigma, candidates), (trials,), limit)
@@ -222,11 +228,12 @@ def score(
         yield Score(
             sigma,
             named,
+            float(law.mean(axis=0).max()),
             float(law.max(axis=1).mean()),
             float(bounds.rero(DPSGD(sigma), 1 / len(candidates)).upper),
             error,
-            _expected(_squares(np.broadcast_to(constant, releases.shape), candidates), law),
-            _expected(_squares(law @ candidates, candidates), law),
+            _expected(_squares(constant, candidates), law),
+            _expected(_squares(means, candidates), law),
         )
 
 
@@ -297,9 +304,10 @@ def _mean_cost(function: str, costs: np.ndarray, law: np.ndarray, own: np.ndarra
 
 
 def summary(scores: Sequence[Score]) -> tuple[float, float]:
-    """Return two means over the noises: of the share of the bound that was named, of ``removed``.
+    """Return the means of ``recognised`` and of ``removed`` over the noises.
 
-    Each is at most 1 at any noise. An error above the constant's counts as none removed.
+    Each is from 0 to 1 at any noise: what is worse than the best single answer counts as nothing.
     """
-    named = np.mean([np.minimum(s.named / s.bound, 1.0) for s in scores])
-    return float(named), float(np.mean([np.maximum(s.removed, 0.0) for s in scores]))
+    shares = np.array([(s.recognised, s.removed) for s in scores])
+    recognised, removed = np.clip(shares, 0.0, 1.0).mean(axis=0)
+    return float(recognised), float(removed)

@@ -124,7 +124,7 @@ from companion.papers.beyond import two_layer_floor
 
 tables = two_layer_floor.measure(study)
 limit = tables["batches"].set_index("count").loc[8, "limit"]
-print(f"in the figure, the limit for 8 records: {limit:.4f}")
+print(f"in the tables, the limit for 8 records: {limit:.4f}")
 display(two_layer_floor.draw(tables))
 study.judge(two_layer_floor, tables)
 

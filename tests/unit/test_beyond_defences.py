@@ -263,11 +263,7 @@ def strongest_tables():
         for defence in ("GradPrune", "GradDrop")
         for share, rank in ((0.0, 384), (0.9, 384), (0.99, 300))
     ]  # fmt: skip
-    layers = [{"defence": "None", "floor without noise": 0.0}]
-    return made(
-        strongest_attack,
-        {"fits": fits, "ranks": ranks, "two layers": layers},
-    )
+    return made(strongest_attack, {"fits": fits, "ranks": ranks})
 
 
 def test_pictures_of_the_strongest_attack():

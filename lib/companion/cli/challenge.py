@@ -36,7 +36,7 @@ def score_entry(
         Path, typer.Argument(metavar="FILE", help="A Python file with name or rebuild; it is run.")
     ],
     data: Annotated[str, typer.Option(help="MNIST or synthetic.")] = "MNIST",
-    trials: Annotated[int, typer.Option(help="Releases a noise, 1 to 10,000.")] = 200,
+    trials: Annotated[int, typer.Option(help="Releases a noise, 10 to 10,000.")] = 200,
     limit: Annotated[float, typer.Option(help="Seconds for one answer of the entry.")] = 600.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
@@ -56,32 +56,35 @@ def score_entry(
             scores.append(found)
             if not as_json:
                 note(f"[{len(scores)}/{len(challenge.NOISES)}] sigma = {found.sigma:g} scored")
-    named, removed = challenge.summary(scores)
+    recognised, removed = challenge.summary(scores)
     if as_json:
-        means = {"named of the bound": _number(named), "error removed": _number(removed)}
+        means = {"recognised": _number(recognised), "error removed": _number(removed)}
         rows = [{k: _number(v) for k, v in s.as_dict().items()} for s in scores]
         asked = {"entry": entry.title, "data": data, "trials": trials}
         print_json({**asked, **means, "noises": rows})
         return
     print_table(
-        ("sigma", "named", "likeliest", "at most", "error", "constant", "least", "removed"),
+        ("sigma", "named", "guessed", "likeliest", "at most", "error", "constant", "least"),
         [
             (
                 f"{s.sigma:g}",
                 _text(s.named),
+                f"{s.guessed:.4f}",
                 f"{s.likeliest:.3f}",
                 f"{s.bound:.3f}",
                 _text(s.error),
                 f"{s.constant:.4f}",
                 f"{s.floor:.4f}",
-                "" if math.isnan(s.error) else f"{s.removed:.0%}",
             )
             for s in scores
         ],
     )
     parts = [
         f"{value:.1%} of {what}"
-        for value, what in ((named, "the bound on naming"), (removed, "the removable error"))
+        for value, what in (
+            (recognised, "the way from a guess to the bound"),
+            (removed, "the removable error"),
+        )
         if not math.isnan(value)
     ]
     show(f"\n{entry.title.rstrip(chr(46))}: {' and '.join(parts)}, on average over the noises.")

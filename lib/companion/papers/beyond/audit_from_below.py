@@ -394,19 +394,13 @@ def draw(tables: Tables) -> Figure:
     )
     ends = np.array([0.4, 5.0])
     left.loglog(ends, ends, color=BOUND, label="certified")
+    lines = []
     for game, colour, mark in ((PRESENCE, BLUE, "o"), (LABEL, ORANGE, "s")):
         part = one[one["game"] == game]
-        left.plot(
-            part["mu, certified"],
-            part["mu, audited"],
-            mark + "--",
-            color=colour,
-            label=f"one run, {game}",
-        )
-    left.plot(
-        opacus["mu, certified"], opacus["mu, audited"], "^:", color=RED, label="one run, Opacus"
-    )
-    left.plot(many["mu, certified"], many["mu, audited"], "D-", color=GREEN, label="many runs")
+        lines.append((part, mark + "--", colour, f"one run, {game}"))
+    lines += [(opacus, "^:", RED, "one run, Opacus"), (many, "D-", GREEN, "many runs")]
+    for part, style, colour, label in lines:
+        left.plot(part["mu, certified"], part["mu, audited"], style, color=colour, label=label)
     left.set(xlabel=r"certified $\mu$", ylabel=r"audited $\mu$")
     ticks = list(one["mu, certified"].unique())
     for axis in (left.xaxis, left.yaxis):
@@ -440,6 +434,6 @@ def draw(tables: Tables) -> Figure:
     right.set_yticks(range(len(names)), names)
     right.invert_yaxis()
     right.set(xlabel="probability if the claim held", xlim=(1e-6, 1.5))
-    right.legend(fontsize=8, loc="center left")
+    right.legend(fontsize=8, loc="lower center", bbox_to_anchor=(0.4, 1))
     right.grid(axis="y", visible=False)
     return figure

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from companion.exhibit import *
 from companion.exhibit import BLACK
-from companion.papers.beyond.power import power_at_level
+from companion.papers.beyond.power import portions, power_at_level
 from reconrisk import bounds
 from reconrisk.privacy import MatrixMechanism, square_root_encoder, tree_encoder
 
@@ -124,7 +124,7 @@ def _attacked(study: Context, name: str, run: MatrixMechanism) -> tuple[float, .
     candidates = np.eye(p.dimension)[:CANDIDATES]  # a rotation changes nothing
     first_step = np.linalg.pinv(run.encoder)[0]
     aware, single, named = [], [], []
-    for count in _portions(p.trials, 2_000_000 // (run.encoder.shape[0] * p.dimension)):
+    for count in portions(p.trials, max(1, 2_000_000 // (len(run.encoder) * p.dimension))):
         chosen = generator.integers(CANDIDATES, size=count)
         gradients = np.zeros((count, p.steps, p.dimension))
         gradients[:, 0] = candidates[chosen]
@@ -153,7 +153,7 @@ def _tested(study: Context, name: str, run: MatrixMechanism) -> tuple[float, flo
     scores = {}
     for there in (True, False):
         found = []
-        for count in _portions(p.tested, 2_000_000 // p.steps):
+        for count in portions(p.tested, max(1, 2_000_000 // p.steps)):
             gradients = np.zeros((count, p.steps, 1))
             drawn = generator.random((count, columns.shape[1])) < rate
             gradients[:, :: run.bands, 0] = float(there) * drawn
@@ -164,13 +164,6 @@ def _tested(study: Context, name: str, run: MatrixMechanism) -> tuple[float, flo
             found.append(np.logaddexp(np.log1p(-rate), np.log(rate) + loss).sum(axis=1))
         scores[there] = np.concatenate(found)
     return power_at_level(scores[True], scores[False], 1 / CANDIDATES)
-
-
-def _portions(count: int, most: int) -> Iterator[int]:
-    """Numbers of at most ``most`` that add up to a count."""
-    while count > 0:
-        yield min(count, max(most, 1))
-        count -= max(most, 1)
 
 
 def judge(tables: Tables) -> Iterator[Verdict]:
@@ -271,14 +264,8 @@ def draw(tables: Tables) -> Figure:
         style = "--" if sampled else "-"
         left.plot(part["error"], part["success"], style, color=look[name], lw=1.5)
     for name, part in attack.groupby("mechanism", sort=False):
-        left.errorbar(
-            part["error"],
-            part["success"],
-            2 * part["success error"],
-            fmt="o",
-            color=look[name],
-            ms=4,
-        )
+        bars = 2 * part["success error"]
+        left.errorbar(part["error"], part["success"], bars, fmt="o", color=look[name], ms=4)
     for name, part in tables["sampled"].groupby("mechanism", sort=False):
         left.plot(part["error"], part["success"], "s", color=look[name], ms=4.5)
     left.axhline(1 / CANDIDATES, color=GREY, ls=":", lw=1)

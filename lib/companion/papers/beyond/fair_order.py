@@ -64,8 +64,8 @@ SCENARIOS = (
 #: pairings of the noises, with their markers
 _PAIRINGS = {"printed pairs": "o", "equal epsilon": "^", "equal capacity": "s"}
 _TOGETHER = "the last two together"
-#: what may order the risk, with its name in the legend
-_ORDERS = {"log capacity": "capacity", "epsilon": r"$\varepsilon$", "cosine": "cosine"}
+#: what may order the risk
+_ORDERS = ("log capacity", "epsilon", "cosine")
 #: rank correlations that count as an order, and that do not; an order that is perfect within each
 #: mechanism but ignores which one it is has 0.5
 _WELL, _POORLY = 0.9, 0.8
@@ -326,53 +326,32 @@ def _range(values: pd.Series, digits: int = 2) -> str:
 # Picture -----------------------------------------------------------------------------------------
 
 CAPTION = (
-    "What orders reconstruction errors across mechanisms, a row for each data set. First three "
-    "panels: MSE at the largest batch size over each candidate for the order: log capacity; one "
-    "over the noise multiplier, which orders as epsilon does (for VMF noise, that of the Gaussian "
-    "of equal privacy); the mean cosine. Each noise of Table VI is paired as printed, by certified "
-    "epsilon, and by capacity (Theorems 5 and 6). Last panel: how well each orders (Spearman's "
-    "correlation with minus the MSE) in each pairing, at all batch sizes, with 95% intervals."
+    "What orders reconstruction errors across mechanisms, a row for each data set: MSE at the "
+    "largest batch size over each candidate for the order: log capacity; one over the noise "
+    "multiplier, which orders as epsilon does (for VMF noise, that of the Gaussian of equal "
+    "privacy); the mean cosine. Each noise of Table VI is paired as printed, by certified epsilon, "
+    "and by capacity (Theorems 5 and 6)."
 )
-
-
-def alt(tables: Tables) -> str:
-    by = _spearman(tables)
-    cosine = min(by[pairing, "cosine"].min() for pairing in _PAIRINGS)
-    names = " and ".join(map(shown_name, tables["points"]["data"].unique()))
-    return (
-        f"Two rows, {names}. Over capacity and over epsilon the points of the two mechanisms form "
-        "separate branches; over the cosine all lie on one falling curve. In the right panels the "
-        f"cosine's correlations are all above {math.ceil(10 * cosine) / 10 - 0.1:.1f}; epsilon's "
-        f"are at {by['printed pairs', 'epsilon'].mean():.1f} at the printed pairs and "
-        f"{by['equal epsilon', 'epsilon'].mean():.1f} at equal epsilon, capacity's at "
-        f"{by['equal capacity', 'log capacity'].mean():.1f} at equal capacity."
-    )
 
 
 @drawing
 def draw(tables: Tables) -> Figure:
-    points, ranks = tables["points"], tables["correlations"]
+    points = tables["points"]
     names = list(points["data"].unique())
-    figure, axes = panels(len(names), 4, 2.5, 2.5)
+    figure, axes = panels(len(names), len(_ORDERS), 2.8, 2.5)
     for row, name in zip(axes, names, strict=True):
         own = points[points["data"] == name]
         top = own["n"].max()
-        own = own[own["n"] == top]
-        for axis, order in zip(row, _ORDERS, strict=False):
-            _order_panel(axis, own, order)
+        for axis, order in zip(row, _ORDERS, strict=True):
+            _order_panel(axis, own[own["n"] == top], order)
         row[0].set_ylabel(f"{shown_name(name)}\nMSE, batch size {top}")
-        _ranks_panel(row[3], ranks[ranks["data"] == name])
     handles = [
         *(legend_line(m, colour, "", "o") for m, colour in MECHANISMS.items()),
         legend_line("printed pairs", GREY, "", "o"),
         legend_line("equal epsilon", GREY, "", "^", markerfacecolor="white"),
         legend_line("equal capacity", GREY, "", "s"),
-        *(
-            legend_line(f"order by {name}", colour, "-")
-            for colour, name in zip(COLOURS[2:], _ORDERS.values(), strict=False)
-        ),
     ]
-    legend_above(figure, handles, 4)
+    legend_above(figure, handles, 5)
     return figure
 
 
@@ -391,20 +370,3 @@ def _order_panel(axes: Axes, points: pd.DataFrame, order: str) -> None:
         labels = {"log capacity": "log capacity (nats)", "epsilon": r"1/$\sigma$, as $\varepsilon$"}
         axes.set(xscale="log", xlabel=labels[order])
     axes.set_ylim(0, None)
-
-
-def _ranks_panel(axes: Axes, ranks: pd.DataFrame) -> None:
-    """Correlations with intervals, a group of three per pairing, batch sizes side by side."""
-    own = ranks.set_index(["pairing", "order", "n"])
-    sizes = sorted(ranks["n"].unique())
-    for i, pairing in enumerate(_PAIRINGS):
-        for j, (colour, order) in enumerate(zip(COLOURS[2:], _ORDERS, strict=False)):
-            for k, size in enumerate(sizes):
-                row = own.loc[(pairing, order, size)]
-                x = i + 0.27 * (j - 1) + 0.09 * (k - 0.5 * (len(sizes) - 1))
-                axes.vlines(x, row["low"], row["high"], color=colour, linewidth=1.4)
-                axes.plot(x, row["Spearman"], "os^v"[k % 4], ms=4, color=colour)
-    axes.set_xticks(
-        range(len(_PAIRINGS)), ["printed\npairs", "equal\n" + r"$\varepsilon$", "equal\ncap."]
-    )
-    axes.set(ylim=(0, 1.05), ylabel="Spearman's correlation")

@@ -24,7 +24,6 @@ from companion.experiments.batch_attacks import (
 from companion.experiments.federated import DIMENSION, KEY, NETWORK, standardised, studied_pairs
 from companion.papers.beyond.cosine_axis import draw_cosine_axis, stretched
 from companion.papers.beyond.direction_laws import cosine_laws
-from companion.papers.beyond.gradient_lengths import gradient_lengths
 from companion.papers.beyond.rounding import significant
 from reconrisk import privacy
 from reconrisk.attacks import class_means
@@ -39,20 +38,8 @@ from reconrisk.training import (
 _OURS = "not printed: our own"
 _COSINES = (0.005, 0.03, 0.12, 0.4, 0.75, 0.94, 0.99, 0.9999)
 _PAPER_COSINES = (
-    0.005,
-    0.02,
-    0.05,
-    0.12,
-    0.25,
-    0.4,
-    0.6,
-    0.75,
-    0.88,
-    0.94,
-    0.97,
-    0.99,
-    0.999,
-    0.9999,
+    *(0.005, 0.02, 0.05, 0.12, 0.25, 0.4, 0.6),
+    *(0.75, 0.88, 0.94, 0.97, 0.99, 0.999, 0.9999),
 )
 _ATTACKED = "mean cosines with the true gradient at which batches are attacked, smallest first"
 _TRAINED = (0.005, 0.015, 0.03, 0.06, 0.25, 0.9)
@@ -183,7 +170,9 @@ def _clipped_lengths(study: Context, batch_size: int) -> np.ndarray:
     unused = torch.Generator(device=study.device)
     releases = [clip] * len(drawn.labels)
     batches = (drawn.weights, drawn.inputs, drawn.labels)
-    return as_numpy(gradient_lengths(release_gradients(*batches, releases, generator=unused)))
+    clipped = release_gradients(*batches, releases, generator=unused)
+    squares = [g.square().sum(dim=(1, 2)) for g in clipped.values()]
+    return as_numpy(torch.stack(squares).sum(dim=0).sqrt())
 
 
 def _printed_pairs(lengths: np.ndarray, size: int) -> pd.DataFrame:

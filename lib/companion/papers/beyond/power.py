@@ -4,7 +4,12 @@ import math
 
 import numpy as np
 
-__all__ = ["power_at_level"]
+__all__ = ["portions", "power_at_level"]
+
+
+def portions(count: int, most: int) -> list[int]:
+    """Return numbers of at most ``most``, which is at least 1, that add up to a count."""
+    return [min(most, count - start) for start in range(0, count, most)]
 
 
 def power_at_level(present: np.ndarray, absent: np.ndarray, level: float) -> tuple[float, float]:

@@ -4,8 +4,10 @@ DP-SGD releases the record's direction in noise, and not its length. Paper A's c
 clipping factor besides, and so the length; who knows what digits look like has the release alone.
 """
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -267,16 +269,8 @@ def draw(tables: Tables) -> Figure:
     axes = above.subplots(len(_LOOKS), len(named) + 1)
     for row, attacker in zip(axes, _LOOKS, strict=True):
         row[0].axis("off")
-        row[0].text(
-            1,
-            0.5,
-            attacker.replace(" without", "\nwithout")
-            .replace(" with it", "\nwith it")
-            .replace(" and", "\nand"),
-            ha="right",
-            va="center",
-            transform=row[0].transAxes,
-        )
+        name = re.sub(" (without|with it|and)", r"\n\1", attacker)
+        row[0].text(1, 0.5, name, ha="right", va="center", transform=row[0].transAxes)
         for axis, sigma in zip(row[1:], named["sigma"], strict=True):
             picture(axis, tables.images[f"{sigma:g} {attacker}"])
     for axis, (_, step) in zip(axes[0][1:], named.iterrows(), strict=True):
@@ -293,31 +287,19 @@ def _curves(left: Axes, right: Axes, tables: Tables) -> None:
         left.plot(own["sigma"], own["MSE"], color=colour, marker=marker, ms=4, label=attacker)
     for guess, mse in tables["lines"].itertuples(index=False):
         left.axhline(mse, color=GREY, ls=":", lw=1)
-        left.annotate(
-            guess,
-            (1, mse),
-            (-2, 2),
-            xycoords=("axes fraction", "data"),
-            textcoords="offset points",
-            ha="right",
-            fontsize=8,
-            color=GREY,
-        )
+        right_edge: dict[str, Any] = {
+            "transform": left.get_yaxis_transform(),
+            "ha": "right",
+            "va": "bottom",
+        }
+        left.text(0.99, mse, guess, fontsize=8, color=GREY, **right_edge)
     left.set(xscale="log", yscale="log", ylim=(1e-3, 1), ylabel="mean squared error")
     legend_below(left, 3)
     right.plot(named["sigma"], named["bound"], color=BOUND, label="bound (paper C)")
     for name, style in ((ALONE, "-"), (FACTOR, "--")):
+        look: dict[str, Any] = {"color": RED, "ls": style, "label": f"list, {name}"}
         bars = 2 * named[f"error, {name}"]
-        right.errorbar(
-            named["sigma"],
-            named[name],
-            bars,
-            color=RED,
-            ls=style,
-            marker="v",
-            ms=4,
-            label=f"list, {name}",
-        )
+        right.errorbar(named["sigma"], named[name], bars, marker="v", ms=4, **look)
     right.set(xscale="log", yscale="log", ylabel="share of records named")
     legend_below(right, 2, handlelength=2.8)  # long enough to see the dashes
     for axis in (left, right):

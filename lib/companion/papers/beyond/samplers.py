@@ -15,7 +15,7 @@ from scipy import special as sc
 
 from companion.exhibit import *
 from companion.exhibit import BLACK
-from companion.papers.beyond.power import power_at_level
+from companion.papers.beyond.power import portions, power_at_level
 from reconrisk import Enclosure, bounds, privacy
 from reconrisk.privacy import SampledRun
 
@@ -133,14 +133,10 @@ def _attacked(study: Context, sampler: str) -> tuple[str, float, float, float, f
     scores = {}
     for there in (True, False):
         scores[there] = np.concatenate(
-            [_scores(run, there, n, generator) for n in _portions(p.trials, 20_000)]
+            [_scores(run, there, n, generator) for n in portions(p.trials, 20_000)]
         )
     power, error = power_at_level(scores[True], scores[False], 1 / CANDIDATES)
     return sampler, power, error, known.lower, known.upper
-
-
-def _portions(count: int, most: int) -> list[int]:
-    return [min(most, count - start) for start in range(0, count, most)]
 
 
 def _scores(run: SampledRun, there: bool, count: int, generator: np.random.Generator) -> np.ndarray:

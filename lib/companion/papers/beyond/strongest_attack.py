@@ -1,11 +1,9 @@
 """What each defence hides from gradient descent, and what it removes.
 
-On a network small enough for its Jacobian, least squares and bounds say which defences remove
-information and which only hide it from gradient descent.
+On a network small enough for its Jacobian, least squares and bounds tell them apart.
 """
 
 import dataclasses
-import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -32,7 +30,6 @@ from reconrisk.attacks import Knowledge, NormalLaw, refine_updates
 from reconrisk.mechanisms import Released
 from reconrisk.metrics import rmse
 from reconrisk.training import update_jacobian
-from reconrisk.two_layer import LocalSteps, TwoLayer, gradient_jacobians, release_output_gradient
 
 PARAMETERS = {
     **GRID,
@@ -46,9 +43,8 @@ PARAMETERS = {
     ),
     "fitted_size": Parameter("int", 2, 4, "2, 4, 8", "batch size of least squares", low=1),
     "fitted_batches": Parameter("int", 1, 10, OURS, "batches of least squares", low=1),
-    "width": Parameter("int", 2000, 20_000, OURS, "neurons of the two-layer network", low=64),
 }
-SETTLES = ("O-047", "O-048", "O-049", "O-050")
+SETTLES = ("O-048", "O-049", "O-050")
 _QUIET = "noise == 0 and setting != 'GradPrune p=0.99'"
 ALTERED = {
     "fits": {
@@ -57,17 +53,11 @@ ALTERED = {
         "oblivious inversion": at("noise > 0", "errors of inversion under noise"),
         "van Trees": at("noise > 0", "floors under noise"),
     },
-    "two layers": {"floor without noise": "floors on two-layer networks without noise"},
 }
 SCENARIOS = (
     scenario(
         "an update that does not determine the batch is inverted nonetheless",
         column("fits", "largest", lambda c: 1e-4, "setting == 'GradPrune p=0.99'"),
-    ),
-    scenario(
-        "a two-layer network's update that pruning leaves undetermined",
-        column("two layers", "floor without noise", lambda c: math.inf, "index == 3"),
-        "O-047",
     ),
     scenario(
         "99 per cent pruned still determine the batch",
@@ -102,7 +92,6 @@ def measure(study: Context) -> Tables:
         {
             "fits": fits(study, small),
             "ranks": ranks(small, p.ranked_sizes),
-            "two layers": two_layers(p.width, study.rng("two layers")),
         },
         ran=f"{p.fitted_batches} batches of {p.fitted_size} pictures of {p.data}, "
         f"{p.small_side} pixels a side, by least squares on a ConvNet; gradient inversion as in "
@@ -286,36 +275,8 @@ def ranks(grid: Grid, sizes: Sequence[int]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns)
 
 
-def two_layers(width: int, rng: np.random.Generator) -> pd.DataFrame:
-    """Error without noise on a two-layer network under each defence, infinite if undetermined.
-
-    Labels are known, as they are to the attacks on deep networks.
-    """
-    count, dimension = 2, 8
-    network = TwoLayer(dimension, width, "elu", 0)
-    x = rng.standard_normal((count, dimension))
-    x /= np.linalg.norm(x, axis=1, keepdims=True)
-    defences: dict[str, dict[str, Any]] = {
-        "None": {},
-        "GradClip": {"max_grad_norm": 2.0},
-        "Dropout p=0.5": {"dropout": 0.5},
-        "GradPrune p=0.9": {"pruned": 0.9},
-        "LocalAggregation steps=3": {"local": LocalSteps(3, 0.01 / width, 0.01)},
-    }
-    rows = []
-    for name, defence in defences.items():
-        released = release_output_gradient(network, x, [1.0, -1.0], rng=rng, **defence)
-        info = bounds.gradient_information(gradient_jacobians(network, x, released))
-        if name == "GradClip":
-            info = info.clipped(2.0)
-        floor = float(bounds.cramer_rao_error(info, 0.0, x, unit_norm=True))
-        rows.append((name, floor))
-    return pd.DataFrame(rows, columns=["defence", "floor without noise"])
-
-
 def judge(tables: Tables) -> Iterator[Verdict]:
-    p, layers = tables.parameters, tables["two layers"]
-    table = tables["fits"].set_index("setting")
+    p, table = tables.parameters, tables["fits"].set_index("setting")
     quiet, noisy = table[table["noise"] == 0], table[table["noise"] > 0]
     heavy, most = (
         table.loc[Setting(*setting).title] for setting in (("GradNoise", 0.1), ("GradPrune", 0.99))
@@ -328,12 +289,6 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         "without noise least squares recover every picture where the visible entries determine "
         "the batch, and no other; with noise the bounds are positive",
         ours=f"{exact.sum()} of {len(quiet)} settings without noise recovered",
-    )
-    yield check(
-        "O-047",
-        (layers["floor without noise"] == 0).all(),
-        "on two-layer networks the floor without noise is zero under every defence",
-        ours=f"{len(layers)} defences",
     )
     yield check(
         "O-048",

@@ -52,7 +52,12 @@ __all__ = [
     "task_of_network",
 ]
 
-ATTACKS = ("tensor", "orders removed", "least squares")
+#: label, colour and marker of every attack
+ATTACKS: dict[str, tuple[str, str, str]] = {
+    "tensor": ("tensor attack, as published", BLUE, "s"),
+    "orders removed": ("low orders removed", GREEN, "^"),
+    "least squares": ("least squares", ORANGE, "o"),
+}
 OURS = "not printed: our own"
 
 #: root mean squared error of recovered unit records; rounding alone leaves 1e-12 at most

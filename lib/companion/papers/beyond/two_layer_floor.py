@@ -20,12 +20,8 @@ from companion.papers.beyond.two_layer_attacks import (
     shape_parameters,
     task_of_network,
 )
-from companion.papers.beyond.two_layer_style import ATTACKS as STYLES
-from companion.papers.beyond.two_layer_style import BLACK
 from reconrisk import bounds, special
 
-_SHARES = (0.0, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.97, 0.98, 0.99)
-_PRINTED = "0.3, 0.5, 0.7, 0.9, 0.99"
 _NOISES = (0.001, 0.01, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 _PAPER_NOISES = (0.001, 0.003, 0.01, 0.03, *_NOISES[2:])
 PARAMETERS = {
@@ -34,7 +30,6 @@ PARAMETERS = {
     "noises": Parameter("floats", _NOISES, _PAPER_NOISES, OURS, "noise on every entry", low=1e-6),
     "noise": Parameter("float", 0.1, 0.1, OURS, "the same where defences are compared", low=0),
     "batch_sizes": Parameter("ints", (1, 2, 3, 4, 6, 8), (1, 2, 3, 4, 6, 8, 12), OURS, "B", low=1),
-    "shares": Parameter("floats", _SHARES, _SHARES, _PRINTED, "shares removed", low=0),
 }
 SETTLES = ("O-039", "O-043")
 
@@ -95,7 +90,6 @@ def measure(study: Context) -> Tables:
     sizes = [size for size in p.batch_sizes if size <= p.dimension]
     batch_tasks = [{**network, "count": size} for size in sizes for network in networks]
     batches = attacked(study, bound_case, batch_tasks)
-    shares = attacked(study, bound_case, share_tasks(study, networks))
     gaps = [
         {"defence": n, **gap_factors(own)} for n, own in defended.groupby("defence", sort=False)
     ]
@@ -105,7 +99,6 @@ def measure(study: Context) -> Tables:
             "curves": curves(noisy),
             "gaps": pd.DataFrame(gaps),
             "batches": slack_by_batch(batches),
-            "shares": floors_by_share(shares),
         },
         ran=f"{p.networks} networks of {p.width:,} neurons, d = {p.dimension}, B = {p.count}, at "
         f"{len(p.noises)} noises; at noise {p.noise:g} under {len(gaps)} defences.",
@@ -165,40 +158,6 @@ def gap_factors(own: pd.DataFrame) -> dict[str, float]:
     names = (SLACK, "least squares", "without least squares", "with low orders")
     factors = dict(zip(names, ends[1:] / ends[:-1], strict=True))
     return {**factors, "lower": ends[0], "upper": ends[-1], "networks": float(len(used))}
-
-
-def share_tasks(study: Context, networks: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Tasks of dropout and pruning of every share."""
-    p = study.parameters
-    kinds = {
-        "dropout": ("dropout", "mixed", p.count),
-        "pruning, labels mixed": ("pruned", "mixed", p.count),
-        "pruning, labels the same": ("pruned", "same", p.count),
-        "pruning, 2 records, labels the same": ("pruned", "same", 2),
-    }
-    return [
-        network
-        | {"kind": kind, "share": share, "count": count, "labels": labels}
-        | {"release": {defence: share}}
-        for kind, (defence, labels, count) in kinds.items()
-        for share in p.shares
-        for network in networks
-    ]
-
-
-def floors_by_share(runs: pd.DataFrame) -> pd.DataFrame:
-    """Medians over the networks, relative to the undefended floor of the same network."""
-    start = runs[runs["share"] == runs["share"].min()].set_index(["kind", "network"])
-    keys = pd.MultiIndex.from_frame(runs[["kind", "network"]])
-    relative = runs.assign(
-        floor=runs["unit floor"].to_numpy() / start.loc[keys, "unit floor"].to_numpy(),
-        loosened=runs["unit loosened"].to_numpy() / start.loc[keys, "unit loosened"].to_numpy(),
-    )
-    return (
-        relative.groupby(["kind", "share"], sort=False)[["floor", "loosened"]]
-        .median()
-        .reset_index()
-    )
 
 
 def slack_by_batch(runs: pd.DataFrame) -> pd.DataFrame:
@@ -272,51 +231,29 @@ def judge(tables: Tables) -> Iterator[Verdict]:
 
 
 CAPTION = (
-    "A two-layer network's noisy gradient. Above left: errors over the noise (root mean "
-    "squares over networks, bands from least to largest), the exact Cramér–Rao bound, its printed "
-    "loosening, and dotted the printed orders of the upper and lower bound with constants one. "
-    "Above right: the way from the printed lower bound to the published attack's error, cut into "
-    "factors, under each defence. Below: exact over loosened bound by batch size, with its limit; "
-    "and what pruning and dropout do to the exact bound (solid; triangles: infinite) and the "
-    "loosened one (dashed)."
+    "A two-layer network's noisy gradient. Left: errors over the noise (root mean squares over "
+    "networks, bands from least to largest), the exact Cramér–Rao bound, its printed loosening, "
+    "and dotted the printed orders of the upper and lower bound with constants one. Right: the way "
+    "from the printed lower bound to the published attack's error, cut into factors, under each "
+    "defence."
 )
-
-
-def alt(tables: Tables) -> str:
-    table, slack, gaps = tables["curves"], tables["batches"]["slack"], tables["gaps"]
-    near = table[table["floor"] < 0.1]
-    over = (near["least squares"] / near["floor"]).median()
-    least = near[["tensor", "orders removed"]].min()
-    attack = gaps["without least squares"] * gaps["with low orders"]
-    return (
-        f"Orange least squares stay at {over:.1f} times the black exact bound while that is below "
-        f"0.1; blue stays above {least['tensor']:.1f}, green above {least['orders removed']:.2f} "
-        "however small the noise. In the bars the blue and orange parts are factors of "
-        f"{attack.min():.0f} to {attack.max():.0f}, blue alone of as little as "
-        f"{gaps['with low orders'].min():.1f}, the purple one of at most "
-        f"{gaps[SLACK].max():.0f}. The ratio of the bounds rises from {slack.iloc[0]:.1f} to "
-        f"{slack.iloc[-1]:.1f} with the batch. With the share removed the loosened bounds rise "
-        "alike, exact bounds of pruned records faster; with one label they soon leave the picture."
-    )
 
 
 @drawing
 def draw(tables: Tables) -> Figure:
-    figure, axes = panels(2, 2, 5.0, 4.6)
-    _noise_panel(axes[0][0], tables["curves"])
-    _gap_panel(axes[0][1], tables["gaps"])
-    _slack_panel(axes[1][0], tables["batches"])
-    _shares_panel(axes[1][1], tables["shares"])
+    figure, ((left, right),) = panels(1, 2, 5.0, 4.6)
+    _noise_panel(left, tables["curves"])
+    _gap_panel(right, tables["gaps"])
     return figure
 
 
 def _noise_panel(axes: Axes, table: pd.DataFrame) -> None:
     x = table["noise"]
-    for name, (label, colour, marker) in STYLES.items():
+    for name, (label, colour, marker) in ATTACKS.items():
         band = (table[f"{name} low"], table[f"{name} high"])
         axes.fill_between(x, *band, color=colour, alpha=0.15, linewidth=0)
         axes.plot(x, table[name], color=colour, marker=marker, ms=4.5, label=label, zorder=3)
-    axes.plot(x, table["floor"], color=BLACK, linewidth=2.2, label="exact Cramér–Rao bound")
+    axes.plot(x, table["floor"], color=BOUND, linewidth=2.2, label="exact Cramér–Rao bound")
     axes.plot(x, table["loosened"], color=PURPLE, label="loosened to a trace", linewidth=1.5)
     axes.plot(x, table["upper order"], ":", color=BLUE, label=r"$(B+\sigma)\sqrt{d/m}$")
     axes.plot(x, table["lower order"], ":", color=PURPLE, label=r"$\sigma\sqrt{d/m}$")
@@ -328,7 +265,7 @@ def _noise_panel(axes: Axes, table: pd.DataFrame) -> None:
 
 _PARTS = {
     SLACK: ("loosened to exact bound", PURPLE),
-    "least squares": ("exact bound to least squares", BLACK),
+    "least squares": ("exact bound to least squares", BOUND),
     "without least squares": ("least squares to tensor attack", ORANGE),
     "with low orders": ("low orders kept", BLUE),
 }
@@ -351,46 +288,4 @@ def _gap_panel(axes: Axes, gaps: pd.DataFrame) -> None:
     axes.set_yticks(places, list(gaps["defence"]))
     axes.grid(axis="y", visible=False)
     axes.set_title("what lies between attack and bound")
-    legend_below(axes, 1)
-
-
-def _slack_panel(axes: Axes, batches: pd.DataFrame) -> None:
-    x = batches["count"]
-    axes.fill_between(x, batches["low"], batches["high"], color=BLACK, alpha=0.15, linewidth=0)
-    axes.plot(x, batches["slack"], color=BLACK, marker="o", ms=4.5, label="measured")
-    axes.plot(x, batches["limit"], "--", color=GREY, label="limit of high dimension")
-    axes.axhline(1.0, color=PURPLE, linewidth=1.5, label="loosened bound")
-    legend_below(axes)
-    axes.set(xlabel="batch size", ylabel="exact over loosened bound", ylim=(0.8, None))
-    axes.set_title("slack of the printed loosening")
-    axes.set_xticks(list(x))
-
-
-_KINDS = {
-    "dropout": (GREEN, "^"),
-    "pruning, labels mixed": (BLUE, "s"),
-    "pruning, labels the same": (ORANGE, "o"),
-    "pruning, 2 records, labels the same": (RED, "v"),
-}
-
-
-def _shares_panel(axes: Axes, shares: pd.DataFrame) -> None:
-    top = 300.0
-    for place, (kind, (colour, marker)) in enumerate(_KINDS.items()):
-        own = shares[shares["kind"] == kind]
-        kept = 1.0 - own["share"]
-        seen = np.isfinite(own["floor"]) & (own["floor"] < top)
-        axes.plot(kept[seen], own["floor"][seen], color=colour, marker=marker, ms=4.5, label=kind)
-        axes.plot(kept, own["loosened"], "--", color=colour, linewidth=1.2)
-        if not seen.all():
-            # infinite, or beyond the picture: one height for each kind
-            height = np.full(np.sum(~seen), top * 0.76**place)
-            hollow: dict[str, Any] = {"markerfacecolor": "white", "clip_on": False}
-            axes.plot(kept[~seen], height, "^", color=colour, ms=7, **hollow)
-    axes.set(xscale="log", yscale="log", xlim=(1.15, 0.008), ylim=(0.85, top))
-    axes.set(xlabel="share of entries kept", ylabel="bound, against none")
-    axes.set_title("what dropout and pruning leave")
-    ticks = [1.0, 0.5, 0.1, 0.03, 0.01]
-    axes.set_xticks(ticks, [f"{t:g}" for t in ticks])
-    axes.set_xticks([], minor=True)
     legend_below(axes, 1)

@@ -20,8 +20,6 @@ from companion.papers.beyond.two_layer_attacks import (
     shape_parameters,
     task_of_network,
 )
-from companion.papers.beyond.two_layer_style import ATTACKS as STYLES
-from companion.papers.beyond.two_layer_style import BLACK
 from reconrisk.attacks import success_interval
 
 PARAMETERS = {
@@ -30,7 +28,7 @@ PARAMETERS = {
     "restarts": Parameter("int", 16, 40, OURS, "further random starts where all fits fail", low=1),
     "widening": Parameter("int", 4, 4, OURS, "times more neurons where these fail", low=2),
 }
-SETTLES = ("O-037", "O-038", "O-044")
+SETTLES = ("O-037", "O-038", "O-044", "O-047")
 SHOWN = ("cures",)
 _QUIET = "family in ('no defence', 'without noise')"
 _NINE = "defence in ('pruning .9, labels mixed', 'pruning .9, labels same')"
@@ -61,6 +59,11 @@ SCENARIOS = (
         "a bound that stays finite under heavy pruning",
         column("runs", "unit floor", lambda c: 1.0, _LOST),
         "O-038",
+    ),
+    scenario(
+        "one network that pruning by 90% leaves undetermined",
+        column("runs", "floor", lambda c: [np.inf, *c.iloc[1:]], _NINE),
+        "O-047",
     ),
     scenario(
         "records found where the bound is infinite",
@@ -205,6 +208,15 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         f"bound infinite in {gone.sum()} of {len(gone)}",
         tolerance=f"error {EXACT:g}",
     )
+    # masks by record are not covered by the bound
+    bound = pd.concat([own[own["defence"] != "dropout by record .5"], nine])
+    yield check(
+        "O-047",
+        (bound["floor"] == 0).all(),
+        "without noise the exact bound is zero under clipping, dropout by neuron, local steps, "
+        "secure aggregation and pruning by 90%",
+        ours=f"{len(bound)} networks under {bound['defence'].nunique()} defences",
+    )
     masked = runs[runs["defence"] == "dropout by record .5"]
     exact = int((masked["least squares"] <= EXACT).sum())
     yield check(
@@ -261,9 +273,9 @@ def draw(tables: Tables) -> Figure:
         axis.set_yticks([])
     hollow = {"marker": "o", "markerfacecolor": "white"}
     handles = [
-        *(legend_line(label, c, "", m) for label, c, m in STYLES.values()),
+        *(legend_line(label, c, "", m) for label, c, m in ATTACKS.values()),
         legend_line("least squares that take masks for noise", ORANGE, "", **hollow),
-        legend_line("exact Cramér–Rao bound", BLACK, "", "|", markeredgewidth=2.2),
+        legend_line("exact Cramér–Rao bound", BOUND, "", "|", markeredgewidth=2.2),
     ]
     legend_above(figure, handles, 3)
     return figure
@@ -286,7 +298,7 @@ def _places(table: pd.DataFrame) -> tuple[np.ndarray, dict[str, float]]:
 
 
 def _errors_panel(axes: Axes, table: pd.DataFrame, places: np.ndarray) -> None:
-    for name, (_, colour, marker) in STYLES.items():
+    for name, (_, colour, marker) in ATTACKS.items():
         middle = np.maximum(table[name], _LEAST)
         most = np.maximum(table[f"largest {name}"], _LEAST)
         axes.hlines(places, middle, most, color=colour, linewidth=1.2, alpha=0.6)
@@ -296,15 +308,15 @@ def _errors_panel(axes: Axes, table: pd.DataFrame, places: np.ndarray) -> None:
     hollow: dict[str, Any] = {"color": ORANGE, "markerfacecolor": "white", "ms": 5}
     axes.plot(table["without masks"][masked], places[masked.to_numpy()], "o", **hollow)
     finite = (np.isfinite(table["floor"]) & (table["floor"] > 0)).to_numpy()
-    axes.plot(table["floor"][finite], places[finite], "|", color=BLACK, ms=11, mew=2.2)
+    axes.plot(table["floor"][finite], places[finite], "|", color=BOUND, ms=11, mew=2.2)
     axes.set(xscale="log", xlim=(2e-18, 40), xlabel="RMSE of the records")
     axes.set_xticks([1e-16, 1e-10, 1e-4, 1])
     axes.set_xticks([], minor=True)
     for y, floor in zip(places, table["floor"], strict=True):
         if floor == 0:
-            axes.text(2.6e-18, y, "0", va="center", ha="left", fontsize=8, color=BLACK)
+            axes.text(2.6e-18, y, "0", va="center", ha="left", fontsize=8, color=BOUND)
         elif np.isinf(floor):
-            axes.text(22, y, r"$\infty$", va="center", ha="center", fontsize=11, color=BLACK)
+            axes.text(22, y, r"$\infty$", va="center", ha="center", fontsize=11, color=BOUND)
 
 
 def _success_panel(axes: Axes, table: pd.DataFrame, places: np.ndarray) -> None:
@@ -318,7 +330,7 @@ def _success_panel(axes: Axes, table: pd.DataFrame, places: np.ndarray) -> None:
         share = (table[how] / table["networks"]).to_numpy()
         axes.barh(places, share, left=left, height=0.62, **look)
         left = left + share
-    axes.hlines(places + 0.02, table["low"], table["high"], color=BLACK, linewidth=1)
+    axes.hlines(places + 0.02, table["low"], table["high"], color=BOUND, linewidth=1)
     axes.set(xlim=(0, 1.02), xlabel="share of networks recovered")
     legend_below(axes, 2)
 
@@ -327,7 +339,7 @@ def _information_panel(axes: Axes, table: pd.DataFrame, places: np.ndarray) -> N
     plain = table[table["defence"] == "none"].iloc[0]
     for name, marker, colour, label in (
         ("unit loosened", "v", PURPLE, "loosened to a trace, as printed"),
-        ("unit floor", "o", BLACK, "exact bound"),
+        ("unit floor", "o", BOUND, "exact bound"),
     ):
         value = table[name] / plain[name]
         shown = (np.isfinite(value) & (value > 0)).to_numpy()
