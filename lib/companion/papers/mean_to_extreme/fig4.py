@@ -117,17 +117,19 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     loss, stand_in_loss = _perceptual_loss(tables)
     others = tuple(name for name in tables.stand_ins if name != loss)
     pictures = Origin(others, tuple(tables.subsets))
-    trend = _trends(tables)
+    trend, off = _trends(tables), _off_expectation(tables)
     names = {metric: metric.upper() for metric in trend} | {"perceptual_loss": loss}
     for metric, worsening in trend.items():
         correlation = stats.spearmanr(worsening.index, worsening).statistic
         yield check(
             f"mean_to_extreme/fig4_{metric}",
-            _worsens(worsening),
-            f"{names[metric]} worsens as sigma grows",
+            _worsens(worsening) and off.get(metric, 0.0) < STANDARD_ERRORS,
+            f"{names[metric]} worsens as sigma grows"
+            + (", and its mean over the pictures is the exact one" if metric in off else ""),
             ours=f"rank correlation with sigma {correlation:.2f}",
             paper="monotone",
-            tolerance=f"every step, up to {SATURATED:.0%} of the range",
+            tolerance=f"every step, up to {SATURATED:.0%} of the range"
+            + (f"; {STANDARD_ERRORS:g} standard errors" if metric in off else ""),
             stand_in=tables.stand_in if metric == "perceptual_loss" else pictures,
         )
     half = _half_lost(tables)
@@ -166,6 +168,26 @@ def judge(tables: Tables) -> Iterator[Verdict]:
                 f"{away[-1]['ncc']:.2f} and {away[-1]['psnr']:.2f}",
             )
         yield from shared_by(similar, "A-040")
+
+
+def _off_expectation(tables: Tables) -> dict[str, float]:
+    """The largest distances of MSE, PSNR and NCC from their exact expectations.
+
+    Of means over the pictures, in standard errors: MSEs are chi-squared, and the deviation of an
+    NCC is at most one over the root of the dimension.
+    """
+    table, dimension = tables["metrics"], 3 * int(tables.parameters.size) ** 2
+    sigma, relative = table["sigma"], (2 / dimension) ** 0.5
+    expected = bounds.expected_mse(sigma, table["norm"])
+    psnr = bounds.expected_psnr(dimension, sigma, table["norm"], 1.0)
+    ncc = bounds.expected_ncc(dimension, sigma, contrast=table["contrast"])
+    gaps = {
+        "mse": (table["mse"] / expected - 1) / relative,
+        "psnr": (table["psnr"] - psnr) / (10 / np.log(10) * relative),
+        "ncc": (table["ncc"] - ncc) * dimension**0.5,
+    }
+    means = pd.DataFrame(gaps).groupby(sigma).agg(lambda gap: gap.sum() / len(gap) ** 0.5)
+    return means.abs().max().to_dict()
 
 
 def _away(trend: dict[str, pd.Series], metric: str) -> dict[str, float]:
