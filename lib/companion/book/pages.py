@@ -202,10 +202,13 @@ def _exhibits(gallery: Gallery, pictures: dict[str, str], overview: Sequence[str
         stated = [e for e in _of_paper(registry.exhibits(), key) if not e.computable]
         if stated:
             labels = "\n".join(f"({e.anchor})=" for e in stated)
-            names = "; ".join(f"{escape(e.place)} ({escape(e.title)})" for e in stated)
+            names = "; ".join(
+                f"{escape(e.place)} ({escape(e.title)}), {escape(e.headline_claims)}"
+                for e in stated
+            )
             parts.append(
-                f"{labels}\nNothing to compute, stated on {{doc}}`the paper's page "
-                f"</book/papers/{key}>`: {names}."
+                f"{labels}\nStated on {{doc}}`the paper's page </book/papers/{key}>`, without a "
+                f"verdict of their own: {names}."
             )
     return "\n\n".join(parts) + "\n"
 
