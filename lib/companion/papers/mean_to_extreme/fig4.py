@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import torch
 from matplotlib.figure import Figure
-from scipy import stats
+from scipy import special, stats
 
 from companion.exhibit import *
 from companion.papers.mean_to_extreme.labels import LABELS
@@ -27,6 +27,8 @@ _LOSS = "perceptual loss"
 SATURATED = 0.98
 #: curves are alike if, each scaled to [0, 1], they are nowhere farther apart
 ALIKE = 0.2
+#: mean NCC that is very low, and chance of telling a picture from its grey that is no low success
+LOW, SURE = 0.2, 0.99
 #: the coarse end of the grids of sigma that the figure could have; ours is the fine one
 COARSE = (1e-3, 1e-2, 1e-1)
 
@@ -40,12 +42,15 @@ CHOICES = {
     "noise_multipliers": "the paper prints neither its values of sigma nor its axis: from eight "
     "values from 1e-5 on to one a decade from 1e-3 on"
 }
-SETTLES = (*(f"_{metric}" for metric in LARGER_IS_BETTER), "A-040")
+SETTLES = (*(f"_{metric}" for metric in LARGER_IS_BETTER), "A-040", "A-053")
 ALTERED = {
     "metrics": {
         "mse": at("sigma == 0.001", "MSEs at sigma = 0.001"),
         "psnr": at("sigma == 0.001", "PSNRs at sigma = 0.001 [dB]"),
-        "ncc": at("sigma == 0.001", "NCCs at sigma = 0.001"),
+        "ncc": (
+            at("sigma == 0.001", "NCCs at sigma = 0.001"),
+            at("sigma >= 0.01", "NCCs from sigma = 0.01 on"),
+        ),
         "nmi": at("sigma == 0.001", "NMIs at sigma = 0.001"),
         "ssim": at("sigma == 0.001", "SSIMs at sigma = 0.001"),
         "perceptual_loss": at("sigma == 0.001", "perceptual losses at sigma = 0.001"),
@@ -132,6 +137,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
             + (f"; {STANDARD_ERRORS:g} standard errors" if metric in off else ""),
             stand_in=tables.stand_in if metric == "perceptual_loss" else pictures,
         )
+    yield _low_ncc(tables["metrics"], pictures)
     half = _half_lost(tables)
     coarse = {name: curve[curve.index.isin(COARSE)] for name, curve in trend.items()}
     grids = [trend, coarse] if len(coarse["ncc"]) > 2 else [trend]
@@ -168,6 +174,25 @@ def judge(tables: Tables) -> Iterator[Verdict]:
                 f"{away[-1]['ncc']:.2f} and {away[-1]['psnr']:.2f}",
             )
         yield from shared_by(similar, "A-040")
+
+
+def _low_ncc(table: pd.DataFrame, pictures: Origin) -> Verdict:
+    """A-053: pictures of low NCC that are told from the grey of their mean."""
+    known = table.assign(told=special.ndtr(table["contrast"] / (2 * table["sigma"])))
+    at_noise = known.groupby("sigma").agg({"ncc": "mean", "told": "min"})
+    low = at_noise[at_noise["ncc"] < LOW]
+    return check(
+        "A-053",
+        not low.empty and low["told"].max() > SURE,
+        f"at some noise the NCC is below {LOW:g} on average, and yet whoever knows each picture "
+        f"and its mean grey tells from the reconstruction which was the record, {SURE:.0%} sure: "
+        "half of their distance over the noise is the quantile",
+        ours=f"NCC {low['ncc'].iloc[0]:.2f} and {low['told'].iloc[0]:.1%} at sigma = "
+        f"{low.index[0]:g}"
+        if len(low)
+        else "",
+        stand_in=pictures,
+    )
 
 
 def _off_expectation(tables: Tables) -> dict[str, float]:
