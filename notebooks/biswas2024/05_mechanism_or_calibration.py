@@ -57,7 +57,7 @@ study = Study(
 # $\varepsilon$, then, von Mises-Fisher noise does protect better, as the paper says, and costs more
 # accuracy. *At matched utility* it protects better, too, where the network is untrained: its cosine is
 # the same at every step, while that of Gaussian noise is large at first, where gradients are long,
-# and smaller later ({ref}`E-D-20 <erratum-e-d-20>`). Networks are trained here from PyTorch's first
+# and smaller later ({ref}`D-032 <claim-d-032>`). Networks are trained here from PyTorch's first
 # weights and without weight decay; those attacked have Glorot's, and none was attacked after
 # training. Besides, the printed reconstructions are farther from
 # the pictures than the mean picture of their class, for which the labels suffice.

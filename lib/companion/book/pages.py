@@ -207,10 +207,13 @@ def _exhibits(gallery: Gallery, pictures: dict[str, str], overview: Sequence[str
         stated = [e for e in _of_paper(registry.exhibits(), key) if not e.computable]
         if stated:
             labels = "\n".join(f"({e.anchor})=" for e in stated)
-            names = "; ".join(f"{escape(e.place)} ({escape(e.title)})" for e in stated)
+            names = "; ".join(
+                f"{escape(e.place)} ({escape(e.title)}), {escape(e.headline_claims)}"
+                for e in stated
+            )
             parts.append(
-                f"{labels}\nNothing to compute, stated on {{doc}}`the paper's page "
-                f"</book/papers/{key}>`: {names}."
+                f"{labels}\nStated on {{doc}}`the paper's page </book/papers/{key}>`, without a "
+                f"verdict of their own: {names}."
             )
     return "\n\n".join(parts) + "\n"
 
@@ -273,7 +276,28 @@ def _claims(gallery: Gallery) -> str:
             header = ("Id", "Claim", "Verdict", "Checked at")
             table = list_table(header, rows, widths=(10, 56, 16, 18), classes="ledger")
             parts.append(f"::::{{dropdown}} {title}: {len(rows)} claims\n{table}::::")
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join([*parts, *_untouched()]) + "\n"
+
+
+def _untouched() -> Iterator[str]:
+    """Yield what no scale of what is measured touches, by the reason why."""
+    rows = registry.untouched()
+    if not rows:
+        return
+    yield "(no-scale)=\n## What a scale cannot touch"
+    yield (
+        "Every column that a verdict of the five papers reads was made twice and half as large, "
+        "and all errors of an exhibit twice as large at once. These notice neither, and why: most "
+        "are claims of order."
+    )
+    for scaled in dict.fromkeys(row.scaled for row in rows):
+        by_reason: dict[str, list[str]] = {}
+        for row in rows:
+            if row.scaled == scaled:
+                by_reason.setdefault(row.why, []).append(row.target)
+        table = [(f"{w[0].upper()}{w[1:]}", escape(", ".join(t))) for w, t in by_reason.items()]
+        header = (f"With {scaled} at another scale, the claim is about", "Whose")
+        yield list_table(header, table, widths=(35, 65), classes="status")
 
 
 def _homes(judged: Sequence[tuple[Shown, Verdict]]) -> str:

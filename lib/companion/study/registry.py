@@ -42,6 +42,7 @@ __all__ = [
     "printed_as",
     "project_root",
     "setting",
+    "untouched",
 ]
 
 #: paper key -> short title, in the book's order; ``beyond`` marks results of our own.
@@ -127,6 +128,15 @@ class Defence:
     reading: str = ""
     defence: str = ""
     stands_because: str = ""
+
+
+@dataclass(frozen=True)
+class Untouched:
+    """A target whose verdict no scale turns, of ``"a column"`` or of ``"all errors"``, and why."""
+
+    target: str
+    scaled: str
+    why: str
 
 
 @dataclass(frozen=True)
@@ -231,13 +241,13 @@ def _say_foreign(folder: Path) -> None:
     print(f"reading the checkout {folder}, of which this companion is no part", file=sys.stderr)
 
 
-T = TypeVar("T", Exhibit, Claim, Erratum, Defence, Cost, StandIn)
+T = TypeVar("T", Exhibit, Claim, Erratum, Defence, Untouched, Cost, StandIn)
 Identified = TypeVar("Identified", Exhibit, Claim, Erratum, Defence)
 
 
 def forget() -> None:
     """Read the files again when they are next asked for."""
-    for reader in (exhibits, claims, errata, defences, costs, stand_ins, _printed):
+    for reader in (exhibits, claims, errata, defences, untouched, costs, stand_ins, _printed):
         reader.cache_clear()
 
 
@@ -280,6 +290,14 @@ def errata() -> dict[str, Erratum]:
 def defences() -> dict[str, Defence]:
     """Return the defences by target: of errata, and of exhibits and claims that differ."""
     return {**errata(), **_index(_read(Defence, "companion/defences.csv"))}
+
+
+@functools.cache
+def untouched() -> tuple[Untouched, ...]:
+    """Return the targets that no scale of what is measured touches, none if there is no file."""
+    if not (project_root() / "data" / "companion" / "untouched.csv").is_file():
+        return ()
+    return tuple(_read(Untouched, "companion/untouched.csv"))
 
 
 @functools.cache

@@ -244,7 +244,6 @@ def blind_change(study: Context) -> dict[str, float]:
 def _readings(study: Context) -> pd.DataFrame:
     """Table II under each reading of what is not stated, and the log ratio to the printed MSE."""
     p = study.parameters
-    printed = prints.printed_table2().set_index(["data", "row"])["MSE"]
     settings = [Setting(p[which], BATCH_SIZE, (prints.table2_releases(),)) for which in prints.SETS]
     options = ("iterations", "total_variation", "initial")
     given = {"draws": p.compared} | {name: p[name] for name in options}
@@ -260,9 +259,15 @@ def _readings(study: Context) -> pd.DataFrame:
                     "MSE": run.values["mse"].mean(axis=1),
                 }
             )
-            off = np.log(table["MSE"] / printed[which][table["row"]].to_numpy())
-            parts.append(table.assign(off=off))
+            parts.append(table.assign(off=_off_print(table)))
     return pd.concat(parts, ignore_index=True)
+
+
+def _off_print(readings: pd.DataFrame) -> pd.Series:
+    """The logarithms of the MSEs over the printed ones."""
+    printed = prints.printed_table2().set_index(["data", "row"])["MSE"]
+    keys = pd.MultiIndex.from_frame(readings[["data", "row"]])
+    return np.log(readings["MSE"] / printed[keys].to_numpy())
 
 
 def judge(tables: Tables) -> Iterator[Verdict]:
@@ -285,9 +290,8 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         stand_in=tables.origin_of("digits"),
     )
     if tables.stand_in.whole:
-        off = np.sqrt(
-            tables["readings"]["off"].pow(2).groupby(tables["readings"]["reading"]).mean()
-        )
+        readings = tables["readings"]
+        off = np.sqrt(_off_print(readings).pow(2).groupby(readings["reading"]).mean())
         others = off[["trained for an epoch", "pixels of any value"]]
         yield check(
             "biswas2024/alg_iga",

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import torch
 from matplotlib.figure import Figure
-from scipy import stats
+from scipy import special, stats
 
 from companion.exhibit import *
 from companion.papers.mean_to_extreme.labels import LABELS
@@ -27,6 +27,8 @@ _LOSS = "perceptual loss"
 SATURATED = 0.98
 #: curves are alike if, each scaled to [0, 1], they are nowhere farther apart
 ALIKE = 0.2
+#: mean NCC that is very low, and chance of telling a picture from its grey that is no low success
+LOW, SURE = 0.2, 0.99
 #: the coarse end of the grids of sigma that the figure could have; ours is the fine one
 COARSE = (1e-3, 1e-2, 1e-1)
 
@@ -40,12 +42,15 @@ CHOICES = {
     "noise_multipliers": "the paper prints neither its values of sigma nor its axis: from eight "
     "values from 1e-5 on to one a decade from 1e-3 on"
 }
-SETTLES = (*(f"_{metric}" for metric in LARGER_IS_BETTER), "A-040")
+SETTLES = (*(f"_{metric}" for metric in LARGER_IS_BETTER), "A-040", "A-053")
 ALTERED = {
     "metrics": {
         "mse": at("sigma == 0.001", "MSEs at sigma = 0.001"),
         "psnr": at("sigma == 0.001", "PSNRs at sigma = 0.001 [dB]"),
-        "ncc": at("sigma == 0.001", "NCCs at sigma = 0.001"),
+        "ncc": (
+            at("sigma == 0.001", "NCCs at sigma = 0.001"),
+            at("sigma >= 0.01", "NCCs from sigma = 0.01 on"),
+        ),
         "nmi": at("sigma == 0.001", "NMIs at sigma = 0.001"),
         "ssim": at("sigma == 0.001", "SSIMs at sigma = 0.001"),
         "perceptual_loss": at("sigma == 0.001", "perceptual losses at sigma = 0.001"),
@@ -117,19 +122,22 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     loss, stand_in_loss = _perceptual_loss(tables)
     others = tuple(name for name in tables.stand_ins if name != loss)
     pictures = Origin(others, tuple(tables.subsets))
-    trend = _trends(tables)
+    trend, off = _trends(tables), _off_expectation(tables)
     names = {metric: metric.upper() for metric in trend} | {"perceptual_loss": loss}
     for metric, worsening in trend.items():
         correlation = stats.spearmanr(worsening.index, worsening).statistic
         yield check(
             f"mean_to_extreme/fig4_{metric}",
-            _worsens(worsening),
-            f"{names[metric]} worsens as sigma grows",
+            _worsens(worsening) and off.get(metric, 0.0) < STANDARD_ERRORS,
+            f"{names[metric]} worsens as sigma grows"
+            + (", and its mean over the pictures is the exact one" if metric in off else ""),
             ours=f"rank correlation with sigma {correlation:.2f}",
             paper="monotone",
-            tolerance=f"every step, up to {SATURATED:.0%} of the range",
+            tolerance=f"every step, up to {SATURATED:.0%} of the range"
+            + (f"; {STANDARD_ERRORS:g} standard errors" if metric in off else ""),
             stand_in=tables.stand_in if metric == "perceptual_loss" else pictures,
         )
+    yield _low_ncc(tables["metrics"], pictures)
     half = _half_lost(tables)
     coarse = {name: curve[curve.index.isin(COARSE)] for name, curve in trend.items()}
     grids = [trend, coarse] if len(coarse["ncc"]) > 2 else [trend]
@@ -166,6 +174,45 @@ def judge(tables: Tables) -> Iterator[Verdict]:
                 f"{away[-1]['ncc']:.2f} and {away[-1]['psnr']:.2f}",
             )
         yield from shared_by(similar, "A-040")
+
+
+def _low_ncc(table: pd.DataFrame, pictures: Origin) -> Verdict:
+    """A-053: pictures of low NCC that are told from the grey of their mean."""
+    known = table.assign(told=special.ndtr(table["contrast"] / (2 * table["sigma"])))
+    at_noise = known.groupby("sigma").agg({"ncc": "mean", "told": "min"})
+    low = at_noise[at_noise["ncc"] < LOW]
+    return check(
+        "A-053",
+        not low.empty and low["told"].max() > SURE,
+        f"at some noise the NCC is below {LOW:g} on average, and yet whoever knows each picture "
+        f"and its mean grey tells from the reconstruction which was the record, {SURE:.0%} sure: "
+        "half of their distance over the noise is the quantile",
+        ours=f"NCC {low['ncc'].iloc[0]:.2f} and {low['told'].iloc[0]:.1%} at sigma = "
+        f"{low.index[0]:g}"
+        if len(low)
+        else "",
+        stand_in=pictures,
+    )
+
+
+def _off_expectation(tables: Tables) -> dict[str, float]:
+    """The largest distances of MSE, PSNR and NCC from their exact expectations.
+
+    Of means over the pictures, in standard errors: MSEs are chi-squared, and the deviation of an
+    NCC is at most one over the root of the dimension.
+    """
+    table, dimension = tables["metrics"], 3 * int(tables.parameters.size) ** 2
+    sigma, relative = table["sigma"], (2 / dimension) ** 0.5
+    expected = bounds.expected_mse(sigma, table["norm"])
+    psnr = bounds.expected_psnr(dimension, sigma, table["norm"], 1.0)
+    ncc = bounds.expected_ncc(dimension, sigma, contrast=table["contrast"])
+    gaps = {
+        "mse": (table["mse"] / expected - 1) / relative,
+        "psnr": (table["psnr"] - psnr) / (10 / np.log(10) * relative),
+        "ncc": (table["ncc"] - ncc) * dimension**0.5,
+    }
+    means = pd.DataFrame(gaps).groupby(sigma).agg(lambda gap: gap.sum() / len(gap) ** 0.5)
+    return means.abs().max().to_dict()
 
 
 def _away(trend: dict[str, pd.Series], metric: str) -> dict[str, float]:
