@@ -29,6 +29,9 @@ DATA := $(if $(DATA_ROOT),$(abspath $(DATA_ROOT)),)
 CLUSTER := $(if $(SCHEDULER),--scheduler "$(SCHEDULER)")
 HOURS := $(if $(WITHIN),--within "$(WITHIN)")
 BOOK := $(PY) -m companion.cli book
+TEST = RECONRISK_KERNELS="$(KERNELS)" OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(PY) -m pytest \
+    notebooks tests lib/reconrisk lib/companion -n "$(JOBS)" --doctest-modules \
+    --nbval --nbval-current-env --nbval-sanitize-with tests/nbval.cfg
 
 .DEFAULT_GOAL := help
 # what `make check` runs of the tests
@@ -36,7 +39,7 @@ FAST := tests/consistency/test_tables.py tests/consistency/test_project.py tests
     tests/unit/test_exhibits.py tests/unit/test_registry.py tests/unit/test_results.py \
     tests/unit/test_records.py tests/property/test_verdicts.py
 
-.PHONY: book html pdf refresh spread test check lint mutants links package release archive clean help
+.PHONY: book html pdf refresh spread test test-changed check lint mutants links package release archive clean help
 
 book: $(READY) ## run every notebook and compile the book: PROFILE SEED DEVICE DATA_ROOT JOBS SCHEDULER WITHIN
 	@$(BOOK) build --profile "$(PROFILE)" --seed "$(SEED)" --device "$(DEVICE)" \
@@ -58,9 +61,10 @@ spread: $(READY) ## run every notebook with other kernels and store how far its 
 # notebook runs whole on one worker (conftest.py), with one thread, so that workers do not compete;
 # --whole-suite fails the run if any group of tests ran nothing.
 test: $(READY) ## run every test, with JOBS workers; KERNELS=own or plain: as another machine would
-	@RECONRISK_KERNELS="$(KERNELS)" OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(PY) -m pytest notebooks tests lib/reconrisk lib/companion \
-	    -n "$(JOBS)" --doctest-modules --whole-suite \
-	    --nbval --nbval-current-env --nbval-sanitize-with tests/nbval.cfg $(ARGS)
+	@$(TEST) --whole-suite $(ARGS)
+
+test-changed: $(READY) ## run the tests and notebooks that a change since they last passed here reaches
+	@$(TEST) --changed $(ARGS)
 
 check: lint ## what every commit passes, within 3 minutes: lint, types, import contracts, fast tests
 	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(PY) -m pytest $(FAST) -q -n "$(JOBS)"
@@ -101,7 +105,7 @@ clean: ## remove what was built; the environment stays
 	find lib tests notebooks -name __pycache__ -type d -prune -exec rm -rf {} +
 
 help: ## show this
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | awk -F'\t' '{printf "make %-9s %s\n", $$1, $$2}'
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | awk -F'\t' '{printf "make %-12s %s\n", $$1, $$2}'
 
 $(VENV)/.installed: pyproject.toml lib/companion/pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \

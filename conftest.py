@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import functools
 import json
@@ -15,6 +16,7 @@ from typing import Any
 import pytest
 
 from companion.kernels import set_kernels
+from reach import Reach, read_passed, write_passed
 
 ROOT = Path(__file__).parent
 
@@ -25,11 +27,16 @@ STAYING = set_kernels(KERNELS)
 
 #: where notebooks' kernels keep the tables that they judge
 _TABLES = tempfile.TemporaryDirectory(prefix="companion-tables-")
+atexit.register(_TABLES.cleanup)
 
 #: part of nbval's comparison that is left out. The HTML of a table is the same object as its plain
 #: text and, for results, as the JSON beside it; both of those are compared, and HTML differs with
 #: the version of pandas. Pictures nbval leaves out itself: their data are held by digests.
 NOT_COMPARED = ("text/html",)
+
+#: the fingerprint of each test file and notebook, and those that this run leaves out
+NOW: pytest.StashKey[dict[str, str]] = pytest.StashKey()
+LEFT_OUT: pytest.StashKey[set[str]] = pytest.StashKey()
 
 #: looking for docstrings, pytest would import, and so run, the notebooks' sources
 collect_ignore_glob = ["notebooks/*/*.py", "templates/*"]
@@ -59,6 +66,39 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="the papers' data sets, to compute points of recorded runs again "
         "(or RECONRISK_DATA_ROOT)",
     )
+    parser.addoption(
+        "--changed",
+        action="store_true",
+        help="leave out files and notebooks that passed here with all that they depend on",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Find, before anything runs, what each file depends on, and what has passed with just that."""
+    if hasattr(config, "workerinput"):
+        config.stash[LEFT_OUT] = set(config.workerinput["left_out"])
+        return
+    changed = config.getoption("--changed")
+    config.stash[NOW], config.stash[LEFT_OUT] = {}, set()
+    if changed or config.getoption("--whole-suite"):
+        reach = Reach(ROOT, {"kernels": KERNELS, "data": config.getoption("--data-root")})
+        config.stash[NOW] = {scope: reach.fingerprint(scope) for scope in reach.scopes()}
+    if changed:
+        kept = read_passed(ROOT).items()
+        config.stash[LEFT_OUT] = {s for s, print_ in kept if config.stash[NOW].get(s) == print_}
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Tell a worker what to leave out."""
+    node.workerinput["left_out"] = sorted(node.config.stash[LEFT_OUT])
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    if not collection_path.is_file() or not collection_path.is_relative_to(ROOT):
+        return None
+    left_out = config.stash[LEFT_OUT]
+    return scope_of(str(collection_path.relative_to(ROOT))) in left_out or None
 
 
 @pytest.fixture(autouse=True)
@@ -204,15 +244,45 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
-    if not session.config.getoption("--whole-suite") or reporter is None:
+    if reporter is None:
+        return
+    _keep_passed(session, reporter)
+    if not session.config.getoption("--whole-suite"):
         return
     if exitstatus == pytest.ExitCode.OK and empty_groups(counts(reporter)):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
+def _keep_passed(session: pytest.Session, reporter: pytest.TerminalReporter) -> None:
+    """Remember the files that passed, unless this run chose among their tests or was stopped."""
+    option, stats, now = session.config.option, reporter.stats, session.config.stash[NOW]
+    chosen = option.keyword or option.markexpr or option.maxfail or session.shouldstop
+    if not now or chosen or any("::" in a for a in session.config.args):
+        return
+
+    def scopes(*kinds: str) -> set[str]:
+        return {scope_of(r.nodeid) for kind in kinds for r in stats.get(kind, [])}
+
+    failed = scopes("failed", "error")
+    whole = scopes("passed", "skipped") - failed
+    write_passed(ROOT, {scope: now[scope] for scope in whole if scope in now}, failed)
+
+
+def _by_group(scopes: set[str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for scope in sorted(scopes):
+        name = Path(scope).stem if scope != "tests/book" else "all"
+        found.setdefault(group_of(f"{scope}/" if scope == "tests/book" else scope), []).append(name)
+    return found
+
+
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
+    if config.getoption("--changed"):
+        terminalreporter.section("left out, as they passed here with all that they depend on")
+        for name, scopes in _by_group(config.stash[LEFT_OUT]).items():
+            terminalreporter.line(f"{name:<15} {len(scopes):>5}: {', '.join(scopes)}")
     by_group, taken = counts(terminalreporter), seconds(terminalreporter)
     terminalreporter.section("tests by group")
     for name, tally in by_group.items():

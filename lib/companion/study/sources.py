@@ -37,6 +37,11 @@ def source_files(module: str) -> dict[str, Path]:
     return _closure(module, parents=True)
 
 
+def files_reached(path: Path, *others: str) -> dict[str, Path]:
+    """Return our sources that a file outside our packages imports, with those of other modules."""
+    return _closure(*_imports("", path, path.stat().st_mtime_ns), *others, parents=True)
+
+
 def code_stamp(function: Callable[..., Any]) -> str:
     """Return one hash of the code that a task's function can run, without the study machinery.
 
@@ -57,6 +62,7 @@ def sha256(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
+@functools.cache
 def package_folder() -> Path:
     """Return the folder that holds our packages' sources."""
     return Path(__file__).resolve().parents[2]
@@ -94,13 +100,12 @@ def dotted(node: ast.expr) -> str:
     return ""
 
 
-def _closure(module: str, *, parents: bool) -> dict[str, Path]:
+def _closure(*modules: str, parents: bool) -> dict[str, Path]:
     found: dict[str, Path] = {}
-    waiting = [module]
+    waiting = list(modules)
     while waiting:
         name = waiting.pop()
-        path = source(name)
-        if name in found or path is None:
+        if name in found or not (path := source(name)):
             continue
         found[name] = path
         if parents and "." in name and _is_ours(name):
@@ -111,7 +116,7 @@ def _closure(module: str, *, parents: bool) -> dict[str, Path]:
 
 @functools.lru_cache(maxsize=1024)
 def _imports(module: str, path: Path, changed: int) -> frozenset[str]:
-    """Return the names of ours that a file imports (``changed`` is part of the cache's key)."""
+    """Return the modules of ours that a file imports (``changed`` is part of the cache's key)."""
     package = module if path.name == "__init__.py" else module.rpartition(".")[0]
     names: set[str] = set()
     tree, whole = _tree(path), set()
@@ -127,7 +132,7 @@ def _imports(module: str, path: Path, changed: int) -> frozenset[str]:
             names |= {base, *(f"{base}.{a.name}" for a in node.names)}
     if any(map(_is_ours, whole)):  # modules may be reached as attributes
         names |= {dotted(node) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
-    return frozenset(filter(_is_ours, names | whole))
+    return frozenset(filter(source, filter(_is_ours, names | whole)))
 
 
 def _statements(part: ast.AST) -> Iterator[ast.AST]:
