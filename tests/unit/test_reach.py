@@ -37,7 +37,7 @@ def test_every_test_of_the_project_as_a_whole_is_reached(reach: Reach) -> None:
         ("lib/reconrisk/bounds/_audit.py", "tests/unit/test_guarantees.py", True),
         ("lib/reconrisk/bounds/_audit.py", "tests/unit/test_metrics.py", False),
         ("lib/companion/study/verdicts.py", "notebooks/hayes2023/02_prior_aware.ipynb", True),
-        ("tests/tables/hayes2023/fig4/tables.json", "tests/unit/test_falsifiers.py", True),
+        ("tests/tables/hayes2023/fig4/record.json", "tests/unit/test_falsifiers.py", True),
         ("book/tour.md", "tests/book", True),
         ("book/tour.md", "notebooks/hayes2023/02_prior_aware.ipynb", False),
     ],

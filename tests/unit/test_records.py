@@ -60,16 +60,16 @@ def test_the_closure_follows_imports_and_packages(project):
 @pytest.mark.parametrize(
     "line",
     [
-        "import reconrisk.two_layer",
-        "from reconrisk import two_layer",
-        "import reconrisk\n\ndef f():\n    return reconrisk.two_layer.TwoLayer",
-        "def f():\n    from reconrisk.two_layer import _network",
+        "import reconrisk.risk",
+        "from reconrisk import risk",
+        "import reconrisk\n\ndef f():\n    return reconrisk.risk.assess",
+        "def f():\n    from reconrisk.risk import _kinds",
     ],
 )
 def test_every_way_to_import_is_seen(project, line):
-    assert "reconrisk.two_layer" not in source_files(MODULE)
+    assert "reconrisk.risk" not in source_files(MODULE)
     project.experiment.write_text(line)
-    assert "reconrisk.two_layer" in source_files(MODULE)
+    assert "reconrisk.risk" in source_files(MODULE)
 
 
 def test_relative_imports_are_resolved(tmp_path, monkeypatch):
@@ -300,11 +300,12 @@ def test_changed_code_is_named(project, session):
     stored = describe_run(session, FIG1, 1.0)
     project.experiment.write_text(project.experiment.read_text() + "\n# changed")
     assert _reasons(stored, session) == {"code: ziller2024/fig1.py changed"}
-    project.experiment.write_text("from reconrisk.two_layer import _network\n")
-    reasons = _reasons(stored, session)
-    assert "code: ziller2024/fig1.py changed" in reasons
-    assert "code: reconrisk/two_layer is new" in reasons
-    assert "code: companion/study is no longer used" in reasons
+    was = project.experiment.read_text()
+    project.experiment.write_text(was + "\nfrom reconrisk.risk import _kinds\n")
+    assert "code: reconrisk/risk is new" in _reasons(stored, session)
+    stored = describe_run(session, FIG1, 1.0)
+    project.experiment.write_text(was)
+    assert "code: reconrisk/risk is no longer used" in _reasons(stored, session)
 
 
 def test_files_of_a_folder_share_a_hash_that_each_of_them_changes():
