@@ -9,35 +9,20 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from companion.exhibit import *
-from companion.papers.liu2024.gradient_floors import (
-    NOT_PRINTED,
-    ORDER,
-    ROUNDING,
-    SWEPT,
-    around,
-    exponents,
-    floor_of,
-    floors_over,
-    geometric_mean,
-    of_sweeps,
-    one_thread,
-    order_holds,
-    order_text,
-    orders,
-    problem,
-    problems,
-    round_digits,
-    span,
-    two_batches,
-)
+from companion.papers.liu2024 import gradient_floors as floors
 from reconrisk import bounds
 
 EXHIBITS = ("prop3_2", "thm3_2", "thmD7")
-ALTERED = {"bounds": {"exact": of_sweeps("exact bounds"), "loosened": of_sweeps("loosened bounds")}}
+ALTERED = {
+    "bounds": {
+        "exact": floors.of_sweeps("exact bounds"),
+        "loosened": floors.of_sweeps("loosened bounds"),
+    }
+}
 
 PARAMETERS_PROP3_2 = {
-    **around((24, 64), (4, 8), (8000, 64000)),
-    **SWEPT,
+    **floors.around((24, 64), (4, 8), (8000, 64000)),
+    **floors.SWEPT,
     "outer_rate": Parameter(
         "float", 0.2, 0.2, "of order 1/m^2 or 1 (garbled)", "output weights' rate times m B", 0.0
     ),
@@ -47,34 +32,40 @@ PARAMETERS_PROP3_2 = {
 }
 
 
-@one_thread
+@floors.one_thread
 def measure_prop3_2(study: Context) -> Tables:
     """Proposition 3.2: two local steps on two batches do not change the order of the bound."""
     p = study.parameters
     outer_rate = p.outer_rate / (max(p.widths) * p.batch_size)
     return Tables(
-        {"bounds": orders(study, **two_batches(p.batch_size, outer_rate, p.inner_rate))},
+        {
+            "bounds": floors.orders(
+                study, **floors.two_batches(p.batch_size, outer_rate, p.inner_rate)
+            )
+        },
         ran=f"{p.draws} networks a point around d = {p.dimension}, m = {p.width:,}, two batches of "
         f"{p.batch_size // 2}.",
     )
 
 
 def judge_prop3_2(tables: Tables) -> Iterator[Verdict]:
-    exact, loosened = (exponents(tables["bounds"], column) for column in ("exact", "loosened"))
+    exact, loosened = (
+        floors.exponents(tables["bounds"], column) for column in ("exact", "loosened")
+    )
     yield check(
         "liu2024/prop3_2",
-        order_holds(exact) and order_holds(loosened),
+        floors.order_holds(exact) and floors.order_holds(loosened),
         "with two local steps on two batches the bound is of order sigma sqrt(d/m)",
-        ours=f"exact: {order_text(exact)}; loosened: {order_text(loosened)}",
-        **ORDER,
+        ours=f"exact: {floors.order_text(exact)}; loosened: {floors.order_text(loosened)}",
+        **floors.ORDER,
     )
 
 
 PARAMETERS_THM3_2 = {
-    **around((32, 64), (4, 8), (16000, 64000)),
-    **SWEPT,
+    **floors.around((32, 64), (4, 8), (16000, 64000)),
+    **floors.SWEPT,
     "batch_sizes": Parameter(
-        "ints", (1, 2, 4, 8, 16), (1, 2, 4, 8, 16), NOT_PRINTED, "B in the sweep", low=1
+        "ints", (1, 2, 4, 8, 16), (1, 2, 4, 8, 16), floors.NOT_PRINTED, "B in the sweep", low=1
     ),
     "shares": Parameter(
         "floats",
@@ -100,14 +91,14 @@ SCENARIOS_THM3_2 = (
 )
 
 
-@one_thread
+@floors.one_thread
 def measure_thm3_2(study: Context) -> Tables:
     """Theorem 3.2: the exact and the loosened bound over m, d, B and the share removed."""
     p = study.parameters
     sweeps = {"batch_size": p.batch_sizes, "dropout": p.shares, "pruned": p.shares}
-    found = [floors_over(study, name, values) for name, values in sweeps.items()]
+    found = [floors.floors_over(study, name, values) for name, values in sweeps.items()]
     return Tables(
-        {"bounds": pd.concat([orders(study), *found], ignore_index=True)},
+        {"bounds": pd.concat([floors.orders(study), *found], ignore_index=True)},
         ran=f"{p.draws} {p.activation} networks and batches a point around d = {p.dimension}, "
         f"B = {p.batch_size}, m = {p.width:,}.",
     )
@@ -115,17 +106,17 @@ def measure_thm3_2(study: Context) -> Tables:
 
 def judge_thm3_2(tables: Tables) -> Iterator[Verdict]:
     table = tables["bounds"]
-    exact, loosened = (exponents(table, column) for column in ("exact", "loosened"))
-    above = (table["exact"] >= table["loosened"] * (1 - ROUNDING)).all()
-    order = order_holds(exact) and order_holds(loosened)
-    text = f"exact: {order_text(exact)}; loosened: {order_text(loosened)}"
+    exact, loosened = (floors.exponents(table, column) for column in ("exact", "loosened"))
+    above = (table["exact"] >= table["loosened"] * (1 - floors.ROUNDING)).all()
+    order = floors.order_holds(exact) and floors.order_holds(loosened)
+    text = f"exact: {floors.order_text(exact)}; loosened: {floors.order_text(loosened)}"
     yield check(
         "liu2024/thm3_2",
         order and above,
         "the Cramer-Rao bound of a batch is of order sigma sqrt(d/m), loosened or not, "
         "and the loosened one is never above the exact one",
         ours=text,
-        **ORDER,
+        **floors.ORDER,
     )
     ratios = _slack_by_batch(table)
     least, most = ratios.index[[0, -1]]
@@ -137,7 +128,7 @@ def judge_thm3_2(tables: Tables) -> Iterator[Verdict]:
         ours=f"{text}; in B {exact['batch_size']:.2f} and {loosened['batch_size']:.2f}: "
         f"exact over loosened {ratios[least]:.2f} at B = {least:.0f}, {ratios[most]:.1f} at "
         f"B = {most:.0f}",
-        **ORDER,
+        **floors.ORDER,
     )
 
 
@@ -196,9 +187,9 @@ def _draw_bounds(axis: Axes, part: pd.DataFrame, style: str = "-") -> None:
 
 
 PARAMETERS_THMD7 = {
-    **around((32, 64), (4, 8), (16000, 64000)),
+    **floors.around((32, 64), (4, 8), (16000, 64000)),
     "batch_sizes": Parameter(
-        "ints", (1, 2, 4, 8, 16), (1, 2, 4, 8, 16), NOT_PRINTED, "B without a defence", low=1
+        "ints", (1, 2, 4, 8, 16), (1, 2, 4, 8, 16), floors.NOT_PRINTED, "B without a defence", low=1
     ),
 }
 SHOWN_THMD7 = ("bounds over their order",)
@@ -217,7 +208,7 @@ ALTERED_THMD7 = {
 TIGHT = 0.01
 
 
-@one_thread
+@floors.one_thread
 def measure_thmd7(study: Context) -> Tables:
     """Theorem D.7: what the loosening and an attacker's knowledge change, by batch."""
     p = study.parameters
@@ -228,13 +219,13 @@ def measure_thmd7(study: Context) -> Tables:
         "pruning .5": {"pruned": 0.5},
         "pruning .9": {"pruned": 0.9},
         "pruning .9, equal labels": {"pruned": 0.9, "mixed": False},
-        "two local batches": two_batches(p.batch_size, 0.2 / (p.width * p.batch_size), 1.0),
+        "two local batches": floors.two_batches(p.batch_size, 0.2 / (p.width * p.batch_size), 1.0),
     }
     table = pd.DataFrame([{"batch": name, **_case(study, **c)} for name, c in cases.items()])
     table["exact / loosened"] = table["exact"] / table["loosened"]
     return Tables(
         {
-            "bounds over their order": round_digits(table, 3),
+            "bounds over their order": floors.round_digits(table, 3),
             "bounds": table,
             "traces": _traces(study),
         },
@@ -246,9 +237,9 @@ def measure_thmd7(study: Context) -> Tables:
 def _case(study: Context, clip: float | None = None, **chosen: Any) -> dict[str, float]:
     """Bounds by the attacker's knowledge, in units of sigma sqrt(d/m)."""
     p, found = study.parameters, []
-    for drawn in problems(study, **chosen):
+    for drawn in floors.problems(study, **chosen):
         limit = None if clip is None else clip * drawn.released.norm
-        known, blind = (floor_of(drawn, limit, labels_known=k) for k in (True, False))
+        known, blind = (floors.floor_of(drawn, limit, labels_known=k) for k in (True, False))
         found.append(
             {
                 "loosened": known.loosened,
@@ -259,16 +250,18 @@ def _case(study: Context, clip: float | None = None, **chosen: Any) -> dict[str,
             }
         )
     scale = math.sqrt(p.width / p.dimension)
-    return {c: scale * geometric_mean([f[c] for f in found]) for c in found[0]}
+    return {c: scale * floors.geometric_mean([f[c] for f in found]) for c in found[0]}
 
 
 def _traces(study: Context) -> pd.DataFrame:
     """Traces of activations without a second derivative over the limit that needs none."""
     p, rows = study.parameters, []
     for name in ("relu", "leaky_relu"):
-        given = problem(study, p.dimension, p.batch_size, p.width, activation=name)
+        given = floors.problem(study, p.dimension, p.batch_size, p.width, activation=name)
         limit = bounds.information_trace_limit(name, p.dimension, p.width, given.released.residuals)
-        rows.append({"activation": name, "trace over its limit": floor_of(given).trace / limit})
+        rows.append(
+            {"activation": name, "trace over its limit": floors.floor_of(given).trace / limit}
+        )
     return pd.DataFrame(rows)
 
 
@@ -278,9 +271,9 @@ def judge_thmd7(tables: Tables) -> Iterator[Verdict]:
     undefended = loose[table["batch"].str.startswith("B = ")]
     yield check(
         "liu2024/thmD7",
-        (table["exact, unit norm"] <= table["exact"] * (1 + ROUNDING)).all()
-        and (table["labels unknown"] >= table["exact"] * (1 - ROUNDING)).all()
-        and (loose >= 1 - ROUNDING).all()
+        (table["exact, unit norm"] <= table["exact"] * (1 + floors.ROUNDING)).all()
+        and (table["labels unknown"] >= table["exact"] * (1 - floors.ROUNDING)).all()
+        and (loose >= 1 - floors.ROUNDING).all()
         and loose[table["batch"] == "B = 1"].max() < 1 + TIGHT
         and (undefended.diff().dropna() > TIGHT).all(),
         "the bound holds for every batch size; from the trace alone it is tight for one record, "
@@ -295,6 +288,6 @@ def judge_thmd7(tables: Tables) -> Iterator[Verdict]:
         "the activations of Remark D.4 are covered: for ReLU and leaky ReLU, which have a second "
         "derivative almost everywhere, the trace tends to m sum r_i^2 ((d - 1) E[s'^2] + "
         "E[s'^2 z^2]) as for smooth ones",
-        ours=f"trace over its limit {span(ratios, 3)}",
+        ours=f"trace over its limit {floors.span(ratios, 3)}",
         tolerance=f"{TIGHT:g}",
     )

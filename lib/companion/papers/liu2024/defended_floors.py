@@ -9,31 +9,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from companion.exhibit import *
-from companion.papers.liu2024.gradient_floors import (
-    EXPONENT,
-    NOT_PRINTED,
-    ORDER,
-    ROUNDING,
-    SWEPT,
-    Problem,
-    around,
-    base_of,
-    exponents,
-    floor_of,
-    geometric_mean,
-    of_sweeps,
-    one_thread,
-    order_holds,
-    order_text,
-    orders,
-    problem,
-    problems,
-    round_digits,
-    slope,
-    span,
-    two_batches,
-    weights_of,
-)
+from companion.papers.liu2024 import gradient_floors as floors
 from companion.papers.liu2024.power_laws import REGIME
 from companion.papers.liu2024.tensor_errors import length_of_error
 from reconrisk import bounds
@@ -43,8 +19,8 @@ from reconrisk.two_layer import gradient_jacobians, inner_gradient_jacobians
 EXHIBITS = ("lemE1", "propE2", "lemE3", "prop3_4")
 
 PARAMETERS_LEME1 = {
-    **around((32, 64), (4, 8), (16000, 64000)),
-    "widths": SWEPT["widths"],
+    **floors.around((32, 64), (4, 8), (16000, 64000)),
+    "widths": floors.SWEPT["widths"],
     "shares": Parameter(
         "floats",
         (0.01, 0.1, 0.5, 0.9, 2.0),
@@ -66,19 +42,21 @@ ALTERED_LEME1 = {
 LITTLE = 0.2
 
 
-@one_thread
+@floors.one_thread
 def measure_leme1(study: Context) -> Tables:
     """Lemma E.1: clipping; its factor, the effect of the lost length, and the width's exponent."""
     p = study.parameters
     draws = _clipped_over_factor(study)
     at_fixed_norm = [
-        [floor_of(given, p.max_grad_norm).exact for given in problems(study, width=m)]
+        [floors.floor_of(given, p.max_grad_norm).exact for given in floors.problems(study, width=m)]
         for m in p.widths
     ]
-    fixed = {"m": p.widths, "exact": [geometric_mean(found) for found in at_fixed_norm]}
+    fixed = {"m": p.widths, "exact": [floors.geometric_mean(found) for found in at_fixed_norm]}
     return Tables(
         {
-            "clipped over factor": round_digits(draws.groupby("C / norm", as_index=False).mean()),
+            "clipped over factor": floors.round_digits(
+                draws.groupby("C / norm", as_index=False).mean()
+            ),
             "draws": draws,
             "at fixed C": pd.DataFrame(fixed),
         },
@@ -90,10 +68,10 @@ def measure_leme1(study: Context) -> Tables:
 def _clipped_over_factor(study: Context) -> pd.DataFrame:
     """Bounds under clipping over those without it, over max(1, |G|/C)."""
     rows = []
-    for given in problems(study):
-        plain = floor_of(given)
+    for given in floors.problems(study):
+        plain = floors.floor_of(given)
         for share in study.parameters.shares:
-            clipped = floor_of(given, share * given.released.norm)
+            clipped = floors.floor_of(given, share * given.released.norm)
             factor = max(1.0, 1.0 / share)
             rows.append(
                 {
@@ -110,24 +88,24 @@ def judge_leme1(tables: Tables) -> Iterator[Verdict]:
     draws, fixed = tables["draws"], tables["at fixed C"]
     bounds = ["exact", "loosened"]
     cut, whole = draws[draws["C / norm"] < 1], draws[draws["C / norm"] >= 1]
-    flat = slope(fixed["m"], fixed["exact"])
+    flat = floors.slope(fixed["m"], fixed["exact"])
     yield check(
         "liu2024/lemE1",
-        all(cut[name].between(1 - ROUNDING, 1 + LITTLE).all() for name in bounds)
+        all(cut[name].between(1 - floors.ROUNDING, 1 + LITTLE).all() for name in bounds)
         and np.allclose(whole[bounds], 1.0, rtol=1e-12)
-        and abs(flat) < EXPONENT,
+        and abs(flat) < floors.EXPONENT,
         "clipping to C multiplies the bound by max(1, |G|/C), and by a little more because the "
         "length is lost, whatever C is; |G| is of order sqrt(m), so that the bound does not "
         "depend on the width at fixed C and noise",
-        ours=f"exact over that factor {span(cut['exact'], 4)}; exponent in m at C = "
+        ours=f"exact over that factor {floors.span(cut['exact'], 4)}; exponent in m at C = "
         f"{tables.parameters.max_grad_norm:g}: {flat:.2f}",
         paper="sigma max(1, |G|/C) sqrt(d/m)",
-        tolerance=f"{LITTLE:g}; {EXPONENT:g} in the exponent",
+        tolerance=f"{LITTLE:g}; {floors.EXPONENT:g} in the exponent",
     )
 
 
 PARAMETERS_PROPE2 = {
-    **around((16, 32), (4, 8), (8000, 64000)),
+    **floors.around((16, 32), (4, 8), (8000, 64000)),
     "shares": Parameter(
         "floats",
         (0.05, 0.2),
@@ -151,32 +129,32 @@ ALTERED_PROPE2 = {"rates": {"furthest": "distances from the bound of one step"}}
 SMALL, STABLE = 1e-3, 0.05
 
 
-@one_thread
+@floors.one_thread
 def measure_prope2(study: Context) -> Tables:
     """Proposition E.2: two local steps on two batches against one on both, over their rates."""
     p = study.parameters
     m, b = p.width, p.batch_size
     rates = {"1/m^2": m**-2.0} | {f"{share:g}/(m B)": share / (m * b) for share in p.shares}
-    plain = np.array([_bounds(given) for given in problems(study)])
+    plain = np.array([_bounds(given) for given in floors.problems(study)])
     rows = []
     for (outer_name, outer), inner in product(rates.items(), p.inner_rates):
-        steps = two_batches(b, outer, inner)
-        ratios = np.array([_bounds(given) for given in problems(study, **steps)]) / plain
-        means = map(geometric_mean, ratios.T)
+        steps = floors.two_batches(b, outer, inner)
+        ratios = np.array([_bounds(given) for given in floors.problems(study, **steps)]) / plain
+        means = map(floors.geometric_mean, ratios.T)
         rows.append((outer_name, inner, *means, np.max(np.abs(np.log(ratios)))))
     columns = ["rate of a", "rate of w", "exact", "loosened", "furthest"]
     table = pd.DataFrame(rows, columns=columns)
     return Tables(
         {
-            "bound over that of one step": round_digits(table.drop(columns="furthest")),
+            "bound over that of one step": floors.round_digits(table.drop(columns="furthest")),
             "rates": table,
         },
         ran=f"{p.draws} networks, d = {p.dimension}, m = {m:,}, two batches of {b // 2}.",
     )
 
 
-def _bounds(given: Problem) -> tuple[float, float]:
-    found = floor_of(given)
+def _bounds(given: floors.Problem) -> tuple[float, float]:
+    found = floors.floor_of(given)
     return found.exact, found.loosened
 
 
@@ -189,8 +167,8 @@ def judge_prope2(tables: Tables) -> Iterator[Verdict]:
         (table["furthest"] < STABLE).all() and (small["furthest"] < SMALL).all(),
         "the bound of two steps on two batches is that of one step on both: at small rates, and to "
         "a few per cent at stable ones",
-        ours=f"bound over that of one step: exact {span(table['exact'], 3)}, loosened "
-        f"{span(table['loosened'], 3)}",
+        ours=f"bound over that of one step: exact {floors.span(table['exact'], 3)}, loosened "
+        f"{floors.span(table['loosened'], 3)}",
         paper="sigma sqrt(d/m)",
         tolerance=f"{SMALL:g}, {STABLE:g}",
     )
@@ -198,7 +176,7 @@ def judge_prope2(tables: Tables) -> Iterator[Verdict]:
 
 _SHARES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98)
 PARAMETERS_LEME3 = {
-    **{k: v for k, v in around((8, 16), (2, 4), (4000, 8000)).items() if k != "activation"},
+    **{k: v for k, v in floors.around((8, 16), (2, 4), (4000, 8000)).items() if k != "activation"},
     "outer_shares": Parameter(
         "floats", _SHARES, _SHARES, "not printed", "output entries pruned beyond d/(d + 1)", 0.0
     ),
@@ -227,7 +205,7 @@ KINDS = {
 }
 
 
-@one_thread
+@floors.one_thread
 def measure_leme3(study: Context) -> Tables:
     """Lemma E.3: the whole gradient pruned by size; the bound over the pruned share."""
     p, edge = study.parameters, _edge(study.parameters.dimension)
@@ -236,7 +214,7 @@ def measure_leme3(study: Context) -> Tables:
     )
     parts, checks = [], []
     for activation, labels in KINDS:
-        drawn = problems(study, activation=activation, mixed=labels == "mixed")
+        drawn = floors.problems(study, activation=activation, mixed=labels == "mixed")
         for draw, given in enumerate(drawn):
             found = pd.DataFrame(pruned_floors(given, shares))
             if draw == 0:
@@ -269,7 +247,7 @@ def _edge(dimension: int) -> float:
     return dimension / (dimension + 1)
 
 
-def pruned_floors(given: Problem, shares: np.ndarray) -> list[dict[str, float]]:
+def pruned_floors(given: floors.Problem, shares: np.ndarray) -> list[dict[str, float]]:
     """Bounds of an undefended gradient, both layers, when its smallest entries are pruned.
 
     For each share of all ``m (d + 1)`` entries: the ``exact`` and the ``loosened`` bound, ``kept of
@@ -298,7 +276,7 @@ def pruned_floors(given: Problem, shares: np.ndarray) -> list[dict[str, float]]:
     return found
 
 
-def kept_by_differences(given: Problem, shares: np.ndarray) -> np.ndarray:
+def kept_by_differences(given: floors.Problem, shares: np.ndarray) -> np.ndarray:
     """The kept share of the Jacobian's squared norm for each pruned share, without derivatives.
 
     The gradient of both layers at records moved by a small step in every coordinate.
@@ -315,9 +293,9 @@ def kept_by_differences(given: Problem, shares: np.ndarray) -> np.ndarray:
     return np.array([left[round(share * len(order))] for share in shares]) / left[0]
 
 
-def _both_layers(given: Problem, inputs: np.ndarray) -> np.ndarray:
+def _both_layers(given: floors.Problem, inputs: np.ndarray) -> np.ndarray:
     """The gradient of both layers at other records, the output weights' entries first."""
-    inner, outer = weights_of(given.network)
+    inner, outer = floors.weights_of(given.network)
     s, z = given.network.function, inner @ inputs.T
     residuals = 2.0 * (outer @ s.value(z) - given.labels)
     by_record = outer[:, None] * s.slope(z) * residuals
@@ -331,11 +309,11 @@ def judge_leme3(tables: Tables) -> Iterator[Verdict]:
     lemma = (by_differences["trace"] * np.sqrt(by_differences["kept"]) - 1).abs().max()
     yield check(
         "liu2024/lemE3",
-        lemma < BY_DIFFERENCES and (runs["exact over loosened"] >= 1 - ROUNDING).all(),
+        lemma < BY_DIFFERENCES and (runs["exact over loosened"] >= 1 - floors.ROUNDING).all(),
         "pruning by size divides the loosened bound by sqrt(1 - rho), with rho the pruned share of "
         "the squared Jacobian (here by differences of the gradient), and leaves it below the exact "
         "one",
-        ours=f"exact over loosened {span(runs['exact over loosened'])}",
+        ours=f"exact over loosened {floors.span(runs['exact over loosened'])}",
         paper="sigma sqrt(d/((1 - rho) m))",
         tolerance=f"{BY_DIFFERENCES:g}",
     )
@@ -352,7 +330,8 @@ def judge_leme3(tables: Tables) -> Iterator[Verdict]:
         "weights, is pruned, and grows beyond without a jump: the smallest of the output weights' "
         "entries carry little information",
         ours=f"up to d/(d + 1) by {flat - 1:.1%} at most; with a tenth of the output "
-        f"weights' entries gone by {span(tenth, 3)}, with nine tenths by {span(most)}",
+        f"weights' entries gone by {floors.span(tenth, 3)}, with nine tenths by "
+        f"{floors.span(most)}",
         paper="increases greatly after d/(d + 1)",
         tolerance=f"factors of {FLAT:g}, {NO_JUMP:g}, {GREATLY:g}",
     )
@@ -392,8 +371,8 @@ def draw_leme3(tables: Tables) -> Figure:
 
 
 PARAMETERS_PROP3_4 = {
-    **around((32, 64), (4, 8), (16000, 64000)),
-    **SWEPT,
+    **floors.around((32, 64), (4, 8), (16000, 64000)),
+    **floors.SWEPT,
     "shares": Parameter(
         "floats",
         (0.01, 0.1, 0.5, 0.7, 0.9),
@@ -404,16 +383,21 @@ PARAMETERS_PROP3_4 = {
     ),
     "heavy": Parameter("float", 0.7, 0.9, "any", "share pruned in the sweeps over d and m", 0.0),
     "tensor_widths": Parameter(
-        "ints", (8000, 64000), (16000, 256000), NOT_PRINTED, "m for the tensor attack", low=100
+        "ints",
+        (8000, 64000),
+        (16000, 256000),
+        floors.NOT_PRINTED,
+        "m for the tensor attack",
+        low=100,
     ),
     "tensor_draws": Parameter(
-        "int", 7, 15, NOT_PRINTED, "networks for the tensor attack at each point", low=3
+        "int", 7, 15, floors.NOT_PRINTED, "networks for the tensor attack at each point", low=3
     ),
 }
 SETTLES_PROP3_4 = ("E-012", "E-E-09")
 SHOWN_PROP3_4 = ("pruned", "tensor attack")
 ALTERED_PROP3_4 = {
-    "orders": {"exact": of_sweeps("exact bounds")},
+    "orders": {"exact": floors.of_sweeps("exact bounds")},
     "networks": {
         "exact": "exact bounds",
         "rho as pruned share": "bounds with rho the pruned share",
@@ -431,7 +415,7 @@ ALTERED_PROP3_4 = {
 FAILS = 0.7
 
 
-@one_thread
+@floors.one_thread
 def measure_prop3_4(study: Context) -> Tables:
     """Proposition 3.4: pruned output gradients; the bound in two readings, the tensor attack."""
     p = study.parameters
@@ -441,9 +425,9 @@ def measure_prop3_4(study: Context) -> Tables:
     wide.columns = [f"m = {m:,}" for m in wide.columns]
     return Tables(
         {
-            "pruned": round_digits(means),
-            "orders": orders(study, pruned=p.heavy),
-            "tensor attack": round_digits(wide.reset_index(), 2),
+            "pruned": floors.round_digits(means),
+            "orders": floors.orders(study, pruned=p.heavy),
+            "tensor attack": floors.round_digits(wide.reset_index(), 2),
             "networks": networks,
             "tensor errors": errors,
         },
@@ -455,9 +439,9 @@ def measure_prop3_4(study: Context) -> Tables:
 def _two_readings(study: Context) -> pd.DataFrame:
     """Bounds under pruning, and the formula with rho the kept and the pruned share."""
     rows = []
-    undefended = [floor_of(given) for given in problems(study)]
+    undefended = [floors.floor_of(given) for given in floors.problems(study)]
     for share in study.parameters.shares:
-        pruned = map(floor_of, problems(study, pruned=share))
+        pruned = map(floors.floor_of, floors.problems(study, pruned=share))
         for plain, given in zip(undefended, pruned, strict=True):
             kept = given.trace / plain.trace
             rows.append(
@@ -478,13 +462,13 @@ def _tensor_errors(study: Context) -> pd.DataFrame:
     """The published attack's error by pruned share and width: medians over networks."""
     p, rows = study.parameters, []
     for share, m in product((0.0, *p.shares), p.tensor_widths):
-        at = base_of(study) | {"batch_size": 2, "width": m, "pruned": share}
-        errors = [tensor_error(problem(study, **at, draw=k)) for k in range(p.tensor_draws)]
+        at = floors.base_of(study) | {"batch_size": 2, "width": m, "pruned": share}
+        errors = [tensor_error(floors.problem(study, **at, draw=k)) for k in range(p.tensor_draws)]
         rows.append({"pruned": share, "m": m, "error": float(np.median(errors))})
     return pd.DataFrame(rows)
 
 
-def tensor_error(given: Problem) -> float:
+def tensor_error(given: floors.Problem) -> float:
     """Error of the tensor attack as published."""
     found = tensor_attack(given.network, given.released, len(given.inputs), removed=0)
     return length_of_error(given.inputs, found.inputs, signs=not found.signed)
@@ -493,18 +477,18 @@ def tensor_error(given: Problem) -> float:
 def judge_prop3_4(tables: Tables) -> Iterator[Verdict]:
     p, networks = tables.parameters, tables["networks"]
     table = networks.groupby("pruned", as_index=False).mean()
-    exact = exponents(tables["orders"], "exact")
+    exact = floors.exponents(tables["orders"], "exact")
     same = np.allclose(networks["rho as pruned share"], networks["loosened"], rtol=1e-8)
     yield check(
         "liu2024/prop3_4",
-        order_holds(exact)
+        floors.order_holds(exact)
         and same
-        and (networks["exact"] >= networks["loosened"] * (1 - ROUNDING)).all(),
+        and (networks["exact"] >= networks["loosened"] * (1 - floors.ROUNDING)).all(),
         "with rho the pruned share of the squared Jacobian the bound is sigma sqrt(d/((1 - "
         "rho) m)) times the constant without defence, and the exact bound is above it",
-        ours=f"at {p.heavy:.0%} pruned {order_text(exact)}; exact over loosened "
-        f"{span(table['exact'] / table['loosened'])}",
-        **ORDER,
+        ours=f"at {p.heavy:.0%} pruned {floors.order_text(exact)}; exact over loosened "
+        f"{floors.span(table['exact'] / table['loosened'])}",
+        **floors.ORDER,
     )
     by_width = tables["tensor errors"].pivot(index="pruned", columns="m", values="error")
     narrow, wide = by_width.columns[[0, -1]]
@@ -513,12 +497,12 @@ def judge_prop3_4(tables: Tables) -> Iterator[Verdict]:
         "E-012",
         undefended[wide] < REGIME < undefended[narrow]
         and (heavy > FAILS).all(axis=None)
-        and order_holds(exact),
+        and floors.order_holds(exact),
         "with half of the entries pruned or more the tensor attack fails at every width tried, "
         "where undefended it improves; the lower bound keeps its order",
         ours=f"median error from m = {narrow:,} to m = {wide:,}: {undefended[narrow]:.2g} to "
         f"{undefended[wide]:.1g} undefended, {heavy[narrow].min():.1g} or more to "
-        f"{heavy[wide].min():.1g} or more pruned; bound: {order_text(exact)}",
+        f"{heavy[wide].min():.1g} or more pruned; bound: {floors.order_text(exact)}",
         tolerance=f"fails above {FAILS:g}, works below {REGIME:g}",
     )
     lightest = table.iloc[0]

@@ -182,7 +182,7 @@ def one_thread(measure: Callable[[Context], Tables]) -> Callable[[Context], Tabl
     return limited
 
 
-# Orders in d and m, from sweeps over one factor at a time ------------------------------------------
+# Orders in d and m, from sweeps over one factor at a time -----------------------------------------
 
 #: tolerance of fitted exponents, because networks are finite
 EXPONENT = 0.1

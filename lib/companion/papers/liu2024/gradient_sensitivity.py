@@ -9,21 +9,7 @@ from matplotlib.figure import Figure
 from scipy import optimize
 
 from companion.exhibit import *
-from companion.papers.liu2024.gradient_floors import (
-    EXPONENT,
-    NOT_PRINTED,
-    ROUNDING,
-    Problem,
-    draw_network,
-    floor_of,
-    one_thread,
-    problem,
-    round_digits,
-    slope,
-    span,
-    unit_rows,
-    weights_of,
-)
+from companion.papers.liu2024 import gradient_floors as floors
 from reconrisk import DPSGD, bounds, privacy, special
 from reconrisk.two_layer import (
     TwoLayer,
@@ -36,9 +22,14 @@ EXHIBITS = ("propA1", "prop2_1")
 
 _EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0)
 PARAMETERS = {
-    "dimension": Parameter("int", 16, 64, NOT_PRINTED, "d, values of a record", low=3),
+    "dimension": Parameter("int", 16, 64, floors.NOT_PRINTED, "d, values of a record", low=3),
     "widths": Parameter(
-        "ints", (4000, 16000, 64000), (8000, 32000, 128000), NOT_PRINTED, "m, neurons", low=100
+        "ints",
+        (4000, 16000, 64000),
+        (8000, 32000, 128000),
+        floors.NOT_PRINTED,
+        "m, neurons",
+        low=100,
     ),
     "epsilons": Parameter(
         "floats", _EPSILONS, _EPSILONS, "any", "epsilons of the noise, smallest first", 1e-3
@@ -61,9 +52,9 @@ def sensitivity(network: TwoLayer, rng: np.random.Generator, pairs: int) -> dict
         worst pair found (``worst pair``); a value that no pair exceeds (``no pair above``); and the
         ``inner weights' part`` of the worst pair's.
     """
-    inner, outer = weights_of(network)
+    inner, outer = floors.weights_of(network)
     s, d, m = network.function, network.dimension, network.width
-    x, other = unit_rows(rng, pairs, d), unit_rows(rng, pairs, d)
+    x, other = floors.unit_rows(rng, pairs, d), floors.unit_rows(rng, pairs, d)
     y, label = (rng.choice([-1.0, 1.0], pairs) for _ in range(2))
 
     def gradient(points: np.ndarray, labels: np.ndarray) -> np.ndarray:
@@ -84,7 +75,7 @@ def sensitivity(network: TwoLayer, rng: np.random.Generator, pairs: int) -> dict
         value = float(outer @ s.value(z))
         return abs(value), np.sign(value) * (outer * s.slope(z)) @ inner
 
-    peak, top = (_largest(function, unit_rows(rng, 3, d)) for function in (squares, output))
+    peak, top = (_largest(function, floors.unit_rows(rng, 3, d)) for function in (squares, output))
     # the inner weights' part of the gradient, |r a_j s' x|^2 with the steepest slope everywhere
     steep = np.max(np.abs(s.slope(np.linspace(-12, 12, 4001))))
     inside = steep**2 * float(outer @ outer) / m
@@ -118,7 +109,7 @@ def sensitivities(study: Context, activation: str, pairs: int) -> pd.DataFrame:
     function = special.activation(activation)
     limit = 16.0 * special.normal_mean(lambda z: function.value(z) ** 2, function.kinks)
     for m in study.parameters.widths:
-        network = draw_network(study, dimension, m, activation)
+        network = floors.draw_network(study, dimension, m, activation)
         found = sensitivity(network, study.rng("pairs", dimension, activation), pairs)
         rows.append({"activation": activation, "d": dimension, "m": m, **found})
     return pd.DataFrame(rows).assign(**{"limit of the worst": limit})
@@ -152,7 +143,7 @@ def noise_is_private(noise: pd.DataFrame) -> bool:
 
 PARAMETERS_PROPA1 = {
     **PARAMETERS,
-    "pairs": Parameter("int", 100, 400, NOT_PRINTED, "random pairs of records", low=2),
+    "pairs": Parameter("int", 100, 400, floors.NOT_PRINTED, "random pairs of records", low=2),
 }
 SETTLES_PROPA1 = ("E-E-17",)
 SHOWN_PROPA1 = ("sensitivity",)
@@ -177,7 +168,7 @@ ACTIVATIONS = ("elu", "relu", "tanh")
 CONSTANTS = ((1.0, 0.1), (2.0, 0.1), (10.0, 0.01), (100.0, 0.001))
 
 
-@one_thread
+@floors.one_thread
 def measure_propa1(study: Context) -> Tables:
     """Proposition A.1: the sensitivity of a two-layer gradient, and the noise by the moments."""
     p = study.parameters
@@ -190,7 +181,7 @@ def measure_propa1(study: Context) -> Tables:
     columns = ["constant", "epsilon", "epsilon of the noise"]
     return Tables(
         {
-            "sensitivity": round_digits(networks),
+            "sensitivity": floors.round_digits(networks),
             "networks": networks,
             "noise": noise_table(p.epsilons, p.delta),
             "first power of epsilon": pd.DataFrame(first_power, columns=columns),
@@ -206,7 +197,9 @@ def judge_propa1(tables: Tables) -> Iterator[Verdict]:
     excess = networks["worst pair"] / networks["limit of the worst"] - 1
     over = excess / np.sqrt(networks["d"] / networks["m"])
     by_activation = networks.groupby("activation")
-    exponent = [slope(part["m"], part["m"] * part["worst pair"]) for _, part in by_activation]
+    exponent = [
+        floors.slope(part["m"], part["m"] * part["worst pair"]) for _, part in by_activation
+    ]
     tight = networks["no pair above"] / networks["worst pair"]
     typical = networks["random pair"] / networks["worst pair"]
     private = noise_is_private(noise)
@@ -214,14 +207,15 @@ def judge_propa1(tables: Tables) -> Iterator[Verdict]:
         "liu2024/propA1",
         private
         and over.between(-1, 4).all()
-        and max(abs(e - 1) for e in exponent) < EXPONENT
+        and max(abs(e - 1) for e in exponent) < floors.EXPONENT
         and tight.between(1, 1.5).all()
         and (typical < 1).all(),
         "replacing one record moves the gradient by no more than a constant times sqrt(m): "
         "squared over m, the largest distance tends to 16 E[s(z)^2], one record with "
         "both labels; noise by the moments at that sensitivity is private",
-        ours=f"exponents {span(exponent, 3)} in m; a random pair is {span(typical)} of the worst",
-        tolerance=f"{EXPONENT:g} in the exponent",
+        ours=f"exponents {floors.span(exponent, 3)} in m; a random pair is "
+        f"{floors.span(typical)} of the worst",
+        tolerance=f"{floors.EXPONENT:g} in the exponent",
     )
     low = noise[noise["epsilon"] <= math.log(1 / tables.parameters.delta)]
     tiny = tables["first power of epsilon"]
@@ -229,7 +223,7 @@ def judge_propa1(tables: Tables) -> Iterator[Verdict]:
         "E-E-17",
         private
         and (low["by moments"] / low["2 L/epsilon^2"]).between(1, 1.46).all()
-        and (noise["by moments"] * noise["epsilon"] > 0.5 * (1 - ROUNDING)).all()
+        and (noise["by moments"] * noise["epsilon"] > 0.5 * (1 - floors.ROUNDING)).all()
         and (tiny["epsilon of the noise"] > tiny["epsilon"]).all(),
         "the power of epsilon in the variance is the second for epsilon up to log(1/delta): that "
         "of the moments is private, and one of the first power is not for small epsilon, with a "
@@ -245,9 +239,16 @@ PARAMETERS_PROP2_1 = {
     ),
     **PARAMETERS,
     "batch_sizes": Parameter(
-        "ints", (1, 2, 4), (1, 2, 4, 8), NOT_PRINTED, "B of the linear network's batches", low=1
+        "ints",
+        (1, 2, 4),
+        (1, 2, 4, 8),
+        floors.NOT_PRINTED,
+        "B of the linear network's batches",
+        low=1,
     ),
-    "draws": Parameter("int", 4, 20, NOT_PRINTED, "networks and batches at each point", low=2),
+    "draws": Parameter(
+        "int", 4, 20, floors.NOT_PRINTED, "networks and batches at each point", low=2
+    ),
 }
 SETTLES_PROP2_1 = ("E-001", "E-002")
 SHOWN_PROP2_1 = ("linear",)
@@ -280,7 +281,7 @@ FAR = 0.5
 LINEAR = special.Activation("linear", lambda z: z, np.ones_like, np.zeros_like)
 
 
-@one_thread
+@floors.one_thread
 def measure_prop2_1(study: Context) -> Tables:
     """Proposition 2.1: the noise for differential privacy, and that against reconstruction."""
     p = study.parameters
@@ -307,9 +308,9 @@ def _price(study: Context) -> pd.DataFrame:
     rows = []
     for m, ceiling in zip(found["m"], found["no pair above"], strict=True):
         sensitivity = math.sqrt(ceiling * m)
-        given = problem(study, p.dimension, 1, int(m), activation=p.activation)
+        given = floors.problem(study, p.dimension, 1, int(m), activation=p.activation)
         # no better than guessing the zero vector, which is off by one
-        hidden = 1.0 / floor_of(given).unit
+        hidden = 1.0 / floors.floor_of(given).unit
         noise = {e: privacy.noise_for_epsilon(e, p.delta) * sensitivity for e in (1.0, 10.0)}
         size = given.released.norm
         entries = int(m) * (p.dimension + 1)
@@ -330,7 +331,7 @@ def _price(study: Context) -> pd.DataFrame:
 def _linear_batch(study: Context, size: int, draw: int) -> dict[str, float]:
     """The rank of a linear network's information, and another batch with an equal gradient."""
     p = study.parameters
-    given = problem(study, p.dimension, size, min(p.widths), activation=LINEAR, draw=draw)
+    given = floors.problem(study, p.dimension, size, min(p.widths), activation=LINEAR, draw=draw)
     outer, inner = (
         bounds.gradient_information(rows_of(given.network, given.inputs, given.released)).matrix
         for rows_of in (gradient_jacobians, inner_gradient_jacobians)
@@ -348,7 +349,7 @@ def _linear_batch(study: Context, size: int, draw: int) -> dict[str, float]:
     }
 
 
-def another_batch(given: Problem, rng: np.random.Generator) -> np.ndarray:
+def another_batch(given: floors.Problem, rng: np.random.Generator) -> np.ndarray:
     """Another batch of unit records with the same labels and the same gradient in both layers.
 
     The gradient of a linear network shows ``v = sum r_i x_i`` only, and its outputs are ``u.x_i``.
@@ -371,7 +372,7 @@ def _summary(batches: pd.DataFrame) -> pd.DataFrame:
     """One row a batch size, without the rounding errors."""
     kept = {"unknowns": "first", "rank": "max", "gradient moved by": "max"}
     table = batches.groupby("B", as_index=False).agg(kept | {"records moved by": "mean"})
-    same = np.where(table["gradient moved by"] < ROUNDING, "no", "yes")
+    same = np.where(table["gradient moved by"] < floors.ROUNDING, "no", "yes")
     return table.drop(columns="gradient moved by").assign(
         **{"records moved by": table["records moved by"].round(3), "gradient moves": same}
     )
@@ -380,24 +381,24 @@ def _summary(batches: pd.DataFrame) -> pd.DataFrame:
 # Verdicts ----------------------------------------------------------------------------------------
 def judge_prop2_1(tables: Tables) -> Iterator[Verdict]:
     noise, price, batches = tables["noise"], tables["price"], tables["linear batches"]
-    in_width = slope(price["m"], price["variance, epsilon = 1"])
+    in_width = floors.slope(price["m"], price["variance, epsilon = 1"])
     small = noise[noise["epsilon"] <= math.log(1 / tables.parameters.delta)]
     ratio = small["by moments"] / small["2 L/epsilon^2"]
     fine = noise[noise["epsilon"] <= 1]
-    in_epsilon = slope(fine["epsilon"], fine["needed"])
+    in_epsilon = floors.slope(fine["epsilon"], fine["needed"])
     excess = math.sqrt((noise["by moments"] / noise["needed"]).max())
     yield check(
         "liu2024/prop2_1",
         noise_is_private(noise)
-        and abs(in_width - 1) < EXPONENT
+        and abs(in_width - 1) < floors.EXPONENT
         and ratio.between(1, 1.5).all()
-        and abs(in_epsilon + 2) < 2 * EXPONENT,
+        and abs(in_epsilon + 2) < 2 * floors.EXPONENT,
         "noise of a variance of order m log(1/delta)/epsilon^2 makes the gradient private for "
         "every epsilon up to log(1/delta), and the least variance that does is of the same order "
         "in m and, for epsilon up to one, in epsilon",
         ours=f"exponents {in_width:.2f} in m and {in_epsilon:.2f} in epsilon; the moments' noise "
         f"is at most {excess:.2f} times the least",
-        tolerance=f"{EXPONENT:g} in m, {2 * EXPONENT:g} in epsilon",
+        tolerance=f"{floors.EXPONENT:g} in m, {2 * floors.EXPONENT:g} in epsilon",
     )
     alone, many = batches[batches["B"] == 1], batches[batches["B"] > 1]
     sizes = batches.groupby("B")[["rank", "unknowns"]].max()
@@ -406,7 +407,7 @@ def judge_prop2_1(tables: Tables) -> Iterator[Verdict]:
         "E-001",
         (alone["rank"] == alone["unknowns"]).all()
         and (many["rank"] < many["unknowns"]).all()
-        and (batches["gradient moved by"] < ROUNDING).all()
+        and (batches["gradient moved by"] < floors.ROUNDING).all()
         and (alone["records moved by"] < 1e-6).all()
         and (apart > FAR).all(),
         "a linear network shows one sum of the records, without noise and so without a finite "
@@ -414,18 +415,18 @@ def judge_prop2_1(tables: Tables) -> Iterator[Verdict]:
         "same gradient in both layers; a single record is determined",
         ours="information of rank "
         + ", ".join(f"{r} of {q}" for r, q in zip(sizes["rank"], sizes["unknowns"], strict=True))
-        + f"; another batch with the gradient unchanged to rounding is {span(apart)} away on "
-        "average",
+        + f"; another batch with the gradient unchanged to rounding is {floors.span(apart)} away "
+        "on average",
     )
     cosine = price["cosine at epsilon = 1"]
     more = price["variance, epsilon = 1"] / price["variance that hides"]
-    fall = slope(price["m"], cosine)
+    fall = floors.slope(price["m"], cosine)
     yield check(
         "E-002",
-        (cosine < USELESS).all() and abs(fall + 0.5) < EXPONENT and (more > EXCESS).all(),
+        (cosine < USELESS).all() and abs(fall + 0.5) < floors.EXPONENT and (more > EXCESS).all(),
         "at epsilon = 1 the noise hides the gradient, the more the wider the network, and exceeds "
         "by far the noise that hides a record from every unbiased attack",
-        ours=f"cosine of the released gradient with the true one {span(cosine)}, exponent "
+        ours=f"cosine of the released gradient with the true one {floors.span(cosine)}, exponent "
         f"{fall:.2f} in m; at least {more.min():.0f} times the variance that hides a record, "
         f"which costs an epsilon of at least {price['epsilon where hidden'].min():.0f}",
         paper="variance of order m log(1/delta) over a power of epsilon",

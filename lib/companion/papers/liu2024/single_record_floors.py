@@ -10,31 +10,14 @@ from matplotlib.figure import Figure
 from scipy import optimize
 
 from companion.exhibit import *
-from companion.papers.liu2024.gradient_floors import (
-    NOT_PRINTED,
-    ORDER,
-    ROUNDING,
-    SWEPT,
-    Problem,
-    around,
-    draw_network,
-    exponents,
-    floor_of,
-    of_sweeps,
-    one_thread,
-    order_holds,
-    order_text,
-    orders,
-    round_digits,
-    span,
-    unit_rows,
-    weights_of,
-)
+from companion.papers.liu2024 import gradient_floors as floors
 from reconrisk.two_layer import TwoLayer, release_output_gradient
 
 EXHIBITS = ("lemD2", "lemD5", "lemD6")
 
-PARAMETERS_LEMD2 = {"matrices": Parameter("int", 500, 5000, NOT_PRINTED, "random matrices", low=10)}
+PARAMETERS_LEMD2 = {
+    "matrices": Parameter("int", 500, 5000, floors.NOT_PRINTED, "random matrices", low=10)
+}
 _NAME = "tr(M^-1) tr(M)/d^2"
 ALTERED_LEMD2 = {
     "products": {_NAME: "products", "off the identity": "losses off the identity"},
@@ -42,7 +25,7 @@ ALTERED_LEMD2 = {
 }
 
 
-@one_thread
+@floors.one_thread
 def measure_lemd2(study: Context) -> Tables:
     """Lemma D.2: tr(M^-1) is at least d^2/tr(M); the case of equality, and the loss otherwise."""
     count, rng = study.parameters.matrices, study.rng("matrices")
@@ -81,10 +64,10 @@ def judge_lemd2(tables: Tables) -> Iterator[Verdict]:
     equal = tables["multiples of the identity"][_NAME]
     yield check(
         "liu2024/lemD2",
-        products.min() >= 1 - ROUNDING
+        products.min() >= 1 - floors.ROUNDING
         and products.max() > 2
         and gaps.max() < 1e-7
-        and (equal - 1).abs().max() < ROUNDING,
+        and (equal - 1).abs().max() < floors.ROUNDING,
         "tr(M^-1) is at least d^2/tr(M); the inequality loses the sum over pairs of eigenvalues "
         "of (a - b)^2/(a b), so that multiples of the identity alone have equality",
         ours=f"{len(products)} random matrices, {_NAME} from {products.min():.3g} to "
@@ -93,9 +76,9 @@ def judge_lemd2(tables: Tables) -> Iterator[Verdict]:
 
 
 PARAMETERS_LEMD5 = {
-    "dimensions": Parameter("ints", (16, 256), (16, 64, 256, 1024), NOT_PRINTED, "d", low=1),
+    "dimensions": Parameter("ints", (16, 256), (16, 64, 256, 1024), floors.NOT_PRINTED, "d", low=1),
     "widths": Parameter(
-        "ints", (1000, 10000), (1000, 10000, 100000, 1000000), NOT_PRINTED, "m", low=100
+        "ints", (1000, 10000), (1000, 10000, 100000, 1000000), floors.NOT_PRINTED, "m", low=100
     ),
 }
 SHOWN_LEMD5 = ("weights",)
@@ -110,7 +93,7 @@ ALTERED_LEMD5 = {
 NEAR = 1.3
 
 
-@one_thread
+@floors.one_thread
 def measure_lemd5(study: Context) -> Tables:
     """Lemma D.5: the largest weights of random networks against their orders."""
     p, rows = study.parameters, []
@@ -118,7 +101,7 @@ def measure_lemd5(study: Context) -> Tables:
         outer, inner = np.max(
             [
                 (np.abs(part.outer).max(), np.linalg.norm(part.inner, axis=1).max())
-                for part in draw_network(study, d, m, "elu").neurons()
+                for part in floors.draw_network(study, d, m, "elu").neurons()
             ],
             axis=0,
         )
@@ -133,7 +116,7 @@ def measure_lemd5(study: Context) -> Tables:
         )
     networks = pd.DataFrame(rows)
     return Tables(
-        {"weights": round_digits(networks, 3), "networks": networks},
+        {"weights": floors.round_digits(networks, 3), "networks": networks},
         ran=f"{len(networks)} networks of up to {max(p.widths):,} neurons.",
     )
 
@@ -149,15 +132,15 @@ def judge_lemd5(tables: Tables) -> Iterator[Verdict]:
         "up to logarithms all output weights are of order 1/m and all inner weights of "
         "order sqrt(d): max |a| is near sqrt(2 log m)/m, max |w| at most sqrt(d) + "
         "sqrt(2 log m)",
-        ours=f"m max |a|/sqrt(2 log m) {span(ratio)}; max |w|/sqrt(d) {span(length)}",
+        ours=f"m max |a|/sqrt(2 log m) {floors.span(ratio)}; max |w|/sqrt(d) {floors.span(length)}",
         tolerance=f"a factor of {NEAR:g}, one-sided for max |w|",
     )
 
 
 _OURS = "not printed: our own"
 PARAMETERS_LEMD6 = {
-    **around((8, 16), (1, 1), (1000, 4000)),
-    **SWEPT,
+    **floors.around((8, 16), (1, 1), (1000, 4000)),
+    **floors.SWEPT,
     "squared_bounds": Parameter(
         "floats",
         (0.01, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0),
@@ -171,7 +154,7 @@ PARAMETERS_LEMD6 = {
 SETTLES_LEMD6 = ("E-E-10",)
 ESTIMATORS = ("least squares", "shrunk", "on the sphere", "zero")
 ALTERED_LEMD6 = {
-    "orders": {"exact": of_sweeps("exact bounds")},
+    "orders": {"exact": floors.of_sweeps("exact bounds")},
     "estimators": {
         "least squares": "least-squares errors",
         "shrunk": "errors of shrunk records",
@@ -182,12 +165,12 @@ ALTERED_LEMD6 = {
 ATTAINED = 0.1
 
 
-@one_thread
+@floors.one_thread
 def measure_lemd6(study: Context) -> Tables:
     """Lemma D.6: one record; the order of its bound, and estimators below it."""
     p = study.parameters
     return Tables(
-        {"estimators": _estimators(study), "orders": orders(study, batch_size=1)},
+        {"estimators": _estimators(study), "orders": floors.orders(study, batch_size=1)},
         ran=f"{p.trials} records and noises a point, {p.activation}, d = {p.dimension}, "
         f"m = {p.width:,}, label known.",
     )
@@ -196,17 +179,17 @@ def measure_lemd6(study: Context) -> Tables:
 def _estimators(study: Context) -> pd.DataFrame:
     """Root mean squared errors of four estimators over the noise, with standard errors."""
     p = study.parameters
-    network = draw_network(study, p.dimension, p.width, p.activation, draw=1)
-    typical = floor_of(_undefended(network, np.eye(p.dimension)[:1])).exact
+    network = floors.draw_network(study, p.dimension, p.width, p.activation, draw=1)
+    typical = floors.floor_of(_undefended(network, np.eye(p.dimension)[:1])).exact
     rows = []
     for size in p.squared_bounds:
         rng = study.rng("estimators", size)
         sigma = math.sqrt(size) / typical
         squares, known = [], []
         for _ in range(p.trials):
-            given = _undefended(network, unit_rows(rng, 1, p.dimension))
+            given = _undefended(network, floors.unit_rows(rng, 1, p.dimension))
             x = given.inputs[0]
-            floor = floor_of(given)
+            floor = floors.floor_of(given)
             known.append((sigma * floor.exact, sigma * floor.unit))
             noisy = given.released.values + sigma * rng.standard_normal(p.width)
             found = solve_one_record(network, 1.0, noisy)
@@ -221,10 +204,10 @@ def _estimators(study: Context) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _undefended(network: TwoLayer, x: np.ndarray) -> Problem:
+def _undefended(network: TwoLayer, x: np.ndarray) -> floors.Problem:
     """One record of label one."""
     label = np.ones(1)
-    return Problem(network, x, label, None, release_output_gradient(network, x, label))
+    return floors.Problem(network, x, label, None, release_output_gradient(network, x, label))
 
 
 def solve_one_record(network: TwoLayer, label: float, values: np.ndarray) -> np.ndarray:
@@ -233,7 +216,7 @@ def solve_one_record(network: TwoLayer, label: float, values: np.ndarray) -> np.
     Starts at the direction of the gradient's first moment: ``sum_j g_j w_j`` points along ``r x``,
     and r has the sign of minus the label. The record found may have any norm.
     """
-    inner, outer = weights_of(network)
+    inner, outer = floors.weights_of(network)
     s = network.function
 
     def misfit(point: np.ndarray) -> np.ndarray:
@@ -253,14 +236,14 @@ def solve_one_record(network: TwoLayer, label: float, values: np.ndarray) -> np.
 
 def judge_lemd6(tables: Tables) -> Iterator[Verdict]:
     over, table = tables["orders"], tables["estimators"]
-    found = exponents(over, "exact")
+    found = floors.exponents(over, "exact")
     slack = over["exact"] / over["loosened"]
     yield check(
         "liu2024/lemD6",
-        order_holds(found) and slack.between(1, 1.15).all(),
+        floors.order_holds(found) and slack.between(1, 1.15).all(),
         "for one record the bound is of order sigma sqrt(d/m), and the trace loses almost nothing",
-        ours=f"{order_text(found)}; exact over loosened {span(slack, 3)}",
-        **ORDER,
+        ours=f"{floors.order_text(found)}; exact over loosened {floors.span(slack, 3)}",
+        **floors.ORDER,
     )
     least_noise = table.iloc[0]
     attained = [
