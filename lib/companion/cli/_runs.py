@@ -179,8 +179,8 @@ def execute_plans(
 ) -> None:
     """Compute every plan that is not up to date and print the outcomes of all.
 
-    ``again`` computes up-to-date exhibits too, ``debug`` lets exceptions through, and ``go_on`` is the
-    command that resumes the run after an interrupt.
+    ``again`` computes up-to-date exhibits too, ``debug`` lets exceptions through, and ``go_on`` is
+    the command that resumes the run after an interrupt.
 
     Raises
     ------

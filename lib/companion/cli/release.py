@@ -47,8 +47,8 @@ def archive(
 def set_version(project: Path, version: str, date: datetime.date) -> list[str]:
     """Write a version and its date into the library, the citation and the change log.
 
-    ``version`` is ``MAJOR.MINOR.PATCH``, or a pre-release of it (``0.2.0rc1``). Returns the names of
-    the files that were written.
+    ``version`` is ``MAJOR.MINOR.PATCH``, or a pre-release of it (``0.2.0rc1``). Returns the names
+    of the files that were written.
 
     Raises
     ------

@@ -148,7 +148,7 @@ def column(
 
     def change(world: World, *effect: float) -> World:
         altered = world.tables[table].copy()
-        rows = _selected(altered, where)
+        rows = select_rows(altered, where)
         if not rows.any():
             raise ValueError(f"where must select a row of {table!r}; got {where!r}")
         new = function(altered.loc[rows, name], *effect)
@@ -195,7 +195,8 @@ def _is_boolean(column: pd.Series) -> bool:
     return bool(pd.api.types.is_bool_dtype(column))
 
 
-def _selected(table: pd.DataFrame, where: str | Callable[..., Any]) -> pd.Series:
+def select_rows(table: pd.DataFrame, where: str | Callable[..., Any] = "") -> pd.Series:
+    """Return which rows a query, or a function of the table, selects; all by default."""
     if not where:
         return pd.Series(True, index=table.index)
     found = table.eval(where) if isinstance(where, str) else where(table)

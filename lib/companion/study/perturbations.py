@@ -38,6 +38,7 @@ from companion.study.falsifiers import (
     in_words,
     judge_world,
     replace_frames,
+    select_rows,
     smallest,
     worst_statuses,
 )
@@ -112,7 +113,7 @@ def by(
     """
 
     def parts(table: pd.DataFrame) -> Iterator[tuple[str, pd.Series]]:
-        selected = _selected(table, where)
+        selected = select_rows(table, where)
         yield words, selected
         values = table[category][selected].unique()
         for value in values if len(values) > 1 else ():
@@ -129,7 +130,7 @@ def at(where: str, words: str) -> Parts:
     """Alter the rows that a query selects, as ``DataFrame.query`` does; none if it selects none."""
 
     def parts(table: pd.DataFrame) -> Iterator[tuple[str, pd.Series]]:
-        rows = _selected(table, where)
+        rows = select_rows(table, where)
         if rows.any():
             yield words, rows
 
@@ -384,10 +385,6 @@ def _last(changed: Callable[[int], frozenset[str]], target: str, start: int) -> 
 # The parts of a column and their changes ----------------------------------------------------------
 
 
-def _selected(table: pd.DataFrame, where: str = "") -> pd.Series:
-    return pd.Series(table.eval(where) if where else True, index=table.index).astype(bool)
-
-
 def _table(tables: Tables, name: str) -> pd.DataFrame:
     return registry.printed(name) if "/" in name else tables[name]
 
@@ -402,7 +399,7 @@ def _as_tuples(
 def _parts(frame: pd.DataFrame, described: Described) -> list[tuple[str, pd.Series]]:
     parts: list[tuple[str, pd.Series]] = []
     for one in described if isinstance(described, tuple) else (described,):
-        parts.extend([(one, _selected(frame))] if isinstance(one, str) else one(frame))
+        parts.extend([(one, select_rows(frame))] if isinstance(one, str) else one(frame))
     return parts
 
 

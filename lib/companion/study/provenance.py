@@ -99,7 +99,7 @@ _NAMED = re.compile(r'"(\{KEY\}|\w+)/(\w+|\{[^}"]+\})"')
 
 
 def _named_tables(exhibit: Exhibit) -> set[str]:
-    """Return the printed tables that it and its imports name; all of a paper for a computed name."""
+    """Return the printed tables that it and its imports name; all of a paper where computed."""
     names: set[str] = set()
     folder = registry.project_root() / "data" / "paper"
     for module, path in source_files(exhibit.module).items():
@@ -248,11 +248,11 @@ class Reason:
 
 
 def explain(exhibit_id: str, stored: Provenance | None, session: Study) -> list[Reason]:
-    """Return the reasons to run an exhibit, or the one of a panel, again; none if the result answers.
+    """Return the reasons to run an exhibit again; none if the stored result answers.
 
     ``stored`` is the provenance of the stored result, None if there is none; ``session`` holds the
-    requested profile, seed, device, data and overrides. Kinds of reasons: *nothing recorded*, *code*,
-    *data*, *inputs*, *parameters*, *profile*, *seed*, *device*.
+    requested profile, seed, device, data and overrides. Kinds of reasons: *nothing recorded*,
+    *code*, *data*, *inputs*, *parameters*, *profile*, *seed*, *device*.
     """
     if stored is None:
         return [Reason("nothing recorded", f"no stored result of {exhibit_id} says how it was run")]

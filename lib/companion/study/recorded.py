@@ -124,9 +124,9 @@ class Recorded:
     def counting(self, target: str, quick: Iterable[tuple[str, Verdict]]) -> str:
         """Return the verdict that counts on a target, *pending* if there is none.
 
-        The worst over the exhibits that judge it, each by its record where that decides it, else by its
-        notebook (``quick``: exhibits and verdicts). On the paper's data a record counts also where it is
-        undecided: a weaker run decides nothing that a stronger one does not.
+        The worst over the exhibits that judge it, each by its record where that decides it, else by
+        its notebook (``quick``: exhibits and verdicts). On the paper's data a record counts also
+        where it is undecided: a weaker run decides nothing that a stronger one does not.
         """
         quick, recorded = list(quick), self.verdicts_for(target)
         left = {exhibit for exhibit, _ in quick}

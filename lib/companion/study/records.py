@@ -155,10 +155,10 @@ def write_record(
 ) -> Path:
     """Write tables to a folder, made if it does not exist, and return ``record.json``'s path.
 
-    Everything is on the disk before anything old is removed: a full disk loses nothing. Then an older
-    ``record.json`` goes first and the new one comes last: an interrupted call leaves no record rather
-    than a mixed one. Without ``provenance`` the record holds what the tables themselves say of it;
-    ``figure`` may be the content of a PNG file.
+    Everything is on the disk before anything old is removed: a full disk loses nothing. Then an
+    older ``record.json`` goes first and the new one comes last: an interrupted call leaves no
+    record rather than a mixed one. Without ``provenance`` the record holds what the tables
+    themselves say of it; ``figure`` may be the content of a PNG file.
 
     Raises
     ------
