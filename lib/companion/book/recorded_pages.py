@@ -68,7 +68,8 @@ def recorded_block(
     frozen = f" Its verdicts are those of the run: {escape(judging.lacks)}." * bool(judging.lacks)
     ran = escape(record.result["ran"]).rstrip(".")
     about = (
-        f"{{doc}}`Recorded </book/generated/recorded>`: {ran}. Run on {origin.time[:10]} on {_machine(record)}, seed {origin.seed}, in "
+        f"{{doc}}`Recorded </book/generated/recorded>`: {ran}. Run on {origin.time[:10]} "
+        f"on {_machine(record)}, seed {origin.seed}, in "
         f"{duration(origin.seconds or 0.0)} (tasks kept from earlier runs not counted)"
         f"{memory}; code of commit `{origin.commit[:10]}`. {_data(record)[0]} "
         f"{_differing_sentence(exhibit, record)}{frozen}"
