@@ -122,7 +122,7 @@ def _details(
         "```",
         ":::::",
         "",
-        ":::::{dropdown} What ran, with its tables",
+        ":::::{dropdown} What ran",
         ":class-container: exhibit-details",
         "",
         about,

@@ -353,7 +353,7 @@ def _captioned(cell: NotebookNode, shown: Shown, second: bool = False) -> list[N
 
 def _fold_outputs(cell: NotebookNode, shown: Shown, second: bool = False) -> None:
     """Fold the verdicts below their count, and what is long of a table."""
-    checks = "The quick run's checks" if second else checked(shown.verdicts)
+    checks = "Quick run's checks" if second else checked(shown.verdicts)
     for output in cell.outputs:
         data = output.get("data", {})
         page = data.get("text/html", "")
@@ -479,7 +479,7 @@ def _source_of(exhibit: Exhibit, where: Addresses) -> list[str]:
     code = textwrap.dedent("".join(lines)).rstrip()
     path = f"lib/{exhibit.module.replace('.', '/')}.py"
     return [
-        f"::::{{dropdown}} `measure` in {path.rpartition('/')[2]}",
+        f"::::{{dropdown}} `{Path(path).stem}.measure`",
         ":class-container: exhibit-source",
         "",
         f"The whole exhibit is [`{path}`]({where.source(path)}#L{first}).",
