@@ -69,12 +69,16 @@ study = Study(
 # {py:func}`reconrisk.privacy.noise_for_epsilon`.
 # :::::
 #
+# :::::{dropdown} What the panels and the table show
+# :class-container: argument
+#
 # The left panel has the bound over $\varepsilon$, beside the earlier bound from Rényi privacy,
 # {eq}`eq-hayes2023-2`; the table has the best attacks in three geometries. The right panel is about a
 # sentence of Appendix J: how much larger an $\varepsilon$ may be if only reconstruction is to be
 # prevented. That depends on the prior alone. With two candidates, which is membership inference, the
 # tolerated $\varepsilon$ is small; with ten it is not much larger; with a prior success as small as an
 # image's it is in the thousands.
+# :::::
 
 # %%
 from reconrisk import bounds, privacy
@@ -108,10 +112,14 @@ study.judge(cor4, tables)
 # attack takes the best guess at each output, and the tightest dominating curve is the concave hull
 # of all candidates' curves; so hundreds of random mechanisms can test the theorem.
 #
+# :::::{dropdown} Two exchanged subscripts
+# :class-container: argument
+#
 # The text below the theorem has exchanged two subscripts: $\mathbb P_\nu[E]\le
 # e^\varepsilon\,\mathbb P_\mu[E]$ implies nothing about $\gamma$. The other inequality gives
 # $\gamma=\kappa e^\varepsilon$, as the paper says, and both together give a smaller bound, which is
 # attained.
+# :::::
 
 # %% tags=["exhibit:hayes2023/thm2"]
 from companion.papers.hayes2023 import thm2
@@ -229,12 +237,16 @@ study.judge(alg1, tables)
 # %% [markdown]
 # ### Proposition 5 and its guarantees
 #
+# :::::{dropdown} How many samples it takes
+# :class-container: argument
+#
 # The estimate is consistent ({prf:ref}`Proposition 5 <prf-hayes2023-prop5>`); the question is how many
 # samples that takes. The ratio's variance is $e^{T/\sigma^2}-1$ in the full batch. At
 # $\varepsilon=100$ no sample falls into the event that matters: the sum of the largest ratios over
 # $N$ is near zero where $\gamma$ is near one. The complement stays at $\gamma$, with an error below
 # the promised 0.01 for up to about a hundred candidates; with the 2,048 of Figure 3 it can be
 # larger. The {ref}`companion's exhibit <exhibit-beyond-monte_carlo>` shows where the collapse begins.
+# :::::
 
 # %% tags=["exhibit:hayes2023/prop5"]
 from companion.papers.hayes2023 import prop5

@@ -302,6 +302,9 @@ study.judge(table5, tables)
 # %% [markdown]
 # ### Figure 3: protection against utility
 #
+# :::::{dropdown} How pairs are counted
+# :class-container: argument
+#
 # The paper reads from its figure that at equal loss pruning protects best. Here losses within fifteen per
 # cent count as equal, and we count all pairs of pruning with another defence (table below the figure): on
 # the printed numbers, on ours, against attackers who allow for the defence, and with each defence at the
@@ -309,6 +312,7 @@ study.judge(table5, tables)
 # equal, the fewer pairs contradict it. In ours, dropped entries have the larger error in most pairs. But our networks
 # hardly learn, so that half of all losses count as equal, where a sixth do in print: the comparison reads no loss, and
 # the statement is not decided. Nor is what Appendix I says of networks that are attacked after a few epochs.
+# :::::
 
 # %%
 # printed for batches of two: losses of Table 5, lowest errors of Table 4

@@ -1,18 +1,25 @@
 """A reader can finish the book: words in sight by page and in all, and bytes.
 
 In sight is what no fold holds. A formula is one word; listings of code and printed output are not
-counted, nor is what is looked up and not read: the library's reference and the ledgers.
+counted, nor is what is looked up and not read: the part Reference, with the ledgers.
 """
 
 from __future__ import annotations
 
 from copy import copy
 
+import yaml
 from bs4 import BeautifulSoup, Tag
+
+from companion.book import printed
+from companion.study import registry
+
+CONTENTS = yaml.safe_load((registry.project_root() / "_toc.yml").read_text())
 
 MOST_OF_A_PAGE, MOST_OF_THE_BOOK = 3_000, 90_000
 MOST_BYTES = 3_000_000
-LOOKED_UP = ("book/api/", "book/generated/", "_modules/")
+#: the library's reference, the ledgers, and the other pages of the part of that name
+LOOKED_UP = ("book/api/", "book/generated/", "_modules/", *printed.parts_of(CONTENTS)[-1].pages)
 
 
 def words_in_sight(article: Tag) -> int:

@@ -388,8 +388,7 @@ def test_every_exhibit_gets_its_anchors_and_its_command(dressed) -> None:
     for anchor in ("fig1", "fig1_left", "fig1_middle", "fig1_right", "prop1"):
         assert f"(exhibit-mean_to_extreme-{anchor})=" in text
     assert "**Figure 1. " in text
-    assert "{doc}`From Mean to Extreme </book/papers/mean_to_extreme>`" in text
-    assert f"([Paper A, Proposition 1]({sources.address('mean_to_extreme')}))" in text
+    assert f"[Paper A, Proposition 1]({sources.address('mean_to_extreme')})" in text
     assert "companion run mean_to_extreme/prop1 --profile quick --seed 0" in text
     assert '<span class="verdict verdict-reproduced">' in text
 

@@ -104,17 +104,19 @@ def _figures(folder: Path, gallery: Gallery, files: Files) -> dict[str, str]:
             (folder / f"{name}.png").write_bytes(shown.picture)
             picture = f"/book/generated/figures/{name}.png"
         row = registry.exhibit(exhibit)
+        ours = row.paper_key == "beyond"
         recorded = files.staged(f"{exhibit}-recorded")
-        if recorded and row.paper_key != "beyond":  # a paper's page shows the paper's own data
+        if recorded and not ours:  # a paper's page shows the paper's own data
             picture, alt = recorded, alternative(exhibit, gallery.recorded.records[exhibit])
-        paper = "" if row.paper_key == "beyond" else f"{escape(PAPERS[row.paper_key])}, "
+        paper = "" if ours else f"{escape(PAPERS[row.paper_key])}, "
+        verdict = "" if ours else badge(gallery.status(exhibit))
         fragments[f"_figure_{name}.md"] = "\n".join(
             [
                 f":::{{figure}} {picture}",
                 f":alt: {one_line(alt)}",
                 ":align: center",
                 "",
-                f"{paper}{exhibit_link(exhibit)}: {escape(row.title).rstrip('.')}.",
+                f"{paper}{exhibit_link(exhibit)}: {escape(row.title).rstrip('.')}. {verdict}".rstrip(),
                 ":::",
                 "",
             ]

@@ -96,7 +96,7 @@ def how_near(numbers: pd.DataFrame) -> str:
     return (
         f"We could compare {len(numbers)} printed numbers of {numbers['exhibit'].nunique()} tables "
         f"with runs on the papers' own data, or on none: {near.mean():.0%} come out within "
-        f"{_NEAR:.0%}. In {whole} of the tables all do."
+        f"{_NEAR:.0%}; all of them do in {whole} of the tables."
     )
 
 

@@ -59,16 +59,19 @@ def recorded_block(
     origin = record.provenance
     memory = "" if origin.peak_memory_gb is None else f" and {origin.peak_memory_gb:g} GB of memory"
     frozen = f" Its verdicts are those of the run: {escape(judging.lacks)}." * bool(judging.lacks)
+    ran = escape(record.result["ran"]).rstrip(".")
     about = (
-        f"Run on {origin.time[:10]} on {_machine(record)}, seed {origin.seed}, in "
+        f"{{doc}}`Recorded </book/generated/recorded>`: {ran}. Run on {origin.time[:10]} "
+        f"on {_machine(record)}, seed {origin.seed}, in "
         f"{duration(origin.seconds or 0.0)} (tasks kept from earlier runs not counted)"
         f"{memory}; code of commit `{origin.commit[:10]}`. {_data(record)[0]} "
         f"{_differing_sentence(exhibit, record)}{frozen}"
     )
     parts = [
         "::::::{div} recorded-run",
+        "**Recorded run.**",
+        "",
         *(_figure(exhibit, record, picture) if picture else []),
-        f"{{doc}}`Recorded </book/generated/recorded>`: {escape(record.ran)}",
         "",
         *_details(exhibit, record, judging.verdicts, source, about),
         "::::::",
@@ -112,7 +115,7 @@ def _details(
         "```",
         ":::::",
         "",
-        ":::::{dropdown} Provenance and tables",
+        ":::::{dropdown} What ran",
         ":class-container: exhibit-details",
         "",
         about,

@@ -226,7 +226,7 @@ def decorate_notebook(
         shown = everything.shown[exhibit_id]
         ran = cell.metadata.get("papermill", provenances.get(exhibit_id, {}))
         seconds = ran.get("duration", ran.get("seconds"))
-        cells.append(_markdown(_heading(shown, project, everything)))
+        cells.append(_markdown(_heading(shown, everything)))
         record = everything.recorded.records.get(exhibit_id)
         if record is not None:
             picture = files.staged(f"{exhibit_id}-recorded")
@@ -251,20 +251,16 @@ def _markdown(source: str) -> NotebookNode:
     return nbformat.v4.new_markdown_cell(source)
 
 
-def _heading(shown: Shown, project: Path, everything: Gallery) -> str:
+def _heading(shown: Shown, everything: Gallery) -> str:
     """Return the exhibit's anchors and its panels', its title, and its place in the paper."""
     row = registry.exhibit(shown.exhibit)
     labels = "\n".join(f"({e.anchor})=" for e in (row, *registry.panels_of(row.id)))
     title = escape(row.title).rstrip(".")
-    paper = registry.PAPERS[row.paper_key]
-    if (project / "book" / "papers" / f"{row.paper_key}.md").is_file():
-        paper = f"{{doc}}`{paper} </book/papers/{row.paper_key}>`"
     verdict = badge(shown.status)
     if shown.exhibit in everything.recorded.records:
         verdict = status_badges(everything, shown.exhibit)
-    source = linked_place(row.paper_key, escape(row.place))
-    paper += f" ({source})" if source else ""
-    heading = f"{labels}\n**{escape(row.place)}. {title}.** {paper}. {verdict}"
+    paper = linked_place(row.paper_key, escape(row.place))
+    heading = f"{labels}\n**{escape(row.place)}. {title}.** {paper} {verdict}"
     compared = f"{_comparison(shown, everything)} {_contrary(shown, everything)}".strip()
     return "\n\n".join(filter(None, [heading, compared]))
 
@@ -328,7 +324,7 @@ def _captioned(cell: NotebookNode, shown: Shown, second: bool = False) -> list[N
     """
     for output in cell.outputs:
         output.get("data", {}).pop(RESULT_MIME, None)  # for machines; no page can show it
-    _fold_outputs(cell, shown)
+    _fold_outputs(cell, shown, second)
     if shown.picture is None or shown.result is None:
         return [cell]  # nothing to caption, or a verdict failed: the cell ends with its error
     result = shown.result
@@ -355,9 +351,9 @@ def _captioned(cell: NotebookNode, shown: Shown, second: bool = False) -> list[N
     return [cell, rest]
 
 
-def _fold_outputs(cell: NotebookNode, shown: Shown) -> None:
+def _fold_outputs(cell: NotebookNode, shown: Shown, second: bool = False) -> None:
     """Fold the verdicts below their count, and what is long of a table."""
-    checks = checked(shown.verdicts)
+    checks = "Quick run's checks" if second else checked(shown.verdicts)
     for output in cell.outputs:
         data = output.get("data", {})
         page = data.get("text/html", "")
@@ -483,7 +479,7 @@ def _source_of(exhibit: Exhibit, where: Addresses) -> list[str]:
     code = textwrap.dedent("".join(lines)).rstrip()
     path = f"lib/{exhibit.module.replace('.', '/')}.py"
     return [
-        f"::::{{dropdown}} `{function.__name__}` in {path.rpartition('/')[2]}",
+        f"::::{{dropdown}} `{Path(path).stem}.{function.__name__}`",
         ":class-container: exhibit-source",
         "",
         f"The whole exhibit is [`{path}`]({where.source(path)}#L{first}).",
