@@ -24,8 +24,6 @@ PY := $(VENV)/bin/python
 READY := $(VENV)/.installed
 endif
 
-# Notebooks run elsewhere than here; give them a folder they can find.
-DATA := $(if $(DATA_ROOT),$(abspath $(DATA_ROOT)),)
 CLUSTER := $(if $(SCHEDULER),--scheduler "$(SCHEDULER)")
 HOURS := $(if $(WITHIN),--within "$(WITHIN)")
 BOOK := $(PY) -m companion.cli book
@@ -43,7 +41,7 @@ FAST := tests/consistency/test_tables.py tests/consistency/test_project.py tests
 
 book: $(READY) ## run every notebook and compile the book: PROFILE SEED DEVICE DATA_ROOT JOBS SCHEDULER WITHIN
 	@$(BOOK) build --profile "$(PROFILE)" --seed "$(SEED)" --device "$(DEVICE)" \
-	    --data-root "$(DATA)" --jobs "$(JOBS)" $(CLUSTER) $(HOURS) $(ARGS)
+	    --data-root "$(DATA_ROOT)" --jobs "$(JOBS)" $(CLUSTER) $(HOURS) $(ARGS)
 
 html: $(READY) ## compile the book from the stored outputs; run nothing
 	@$(BOOK) html $(ARGS)

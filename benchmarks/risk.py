@@ -1,9 +1,12 @@
 """Time the risk report against the accounting for epsilon alone.
 
-    python benchmarks/risk.py [--repeats 5]
+    python benchmarks/risk.py [--repeats 5] [--random 30]
 
 One after the other in one process; prints seconds of processor time, ratios, and the time from a
-cold start to the first report. dp-accounting is what a user would call for epsilon.
+cold start to the first report. dp-accounting is what a user would call for epsilon, riskcal
+(``pip install riskcal``; left out where it is missing) for the errors of membership tests. Random
+settings are compared in their values, too: dp-accounting's epsilon and riskcal's power are above
+the certified upper end, within the enclosure, or below its lower end.
 """
 
 from __future__ import annotations
@@ -15,8 +18,12 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from reconrisk import risk
+import numpy as np
 
+from reconrisk import Enclosure, bounds, privacy, risk
+
+#: false alarms at which powers are compared
+LEVEL = 0.01
 COLD = """
 import time
 start = time.perf_counter()
@@ -80,10 +87,63 @@ def epsilon_elsewhere(run: risk.TrainingRun) -> float:
     return accountant.get_epsilon(run.delta)
 
 
+def power_elsewhere(run: risk.TrainingRun) -> float:
+    """Power of the best test at a hundredth of false alarms, by riskcal."""
+    from riskcal.calibration.dpsgd import get_beta_for_dpsgd
+
+    found = get_beta_for_dpsgd(
+        alpha=LEVEL,
+        noise_multiplier=run.noise_multiplier,
+        sample_rate=run.sampling_rate,
+        num_steps=run.steps,
+    )
+    return 1.0 - float(found)
+
+
+def place(value: float, found: Enclosure) -> str:
+    """Where another tool's value is, beside an enclosure."""
+    if value > found.upper:
+        return f"above, by {value / found.upper - 1.0:.1e}"
+    if value < found.lower:
+        return f"BELOW, by {1.0 - value / found.lower:.1e}"
+    return "within"
+
+
+def compare_random(count: int) -> None:
+    """Hold random settings against other tools: seconds, and where their values are."""
+    generator, ratios = np.random.default_rng(0), {"epsilon": [], "power": []}
+    for _ in range(count):
+        run = risk.training_run(
+            noise_multiplier=float(np.exp(generator.uniform(np.log(0.5), np.log(10.0)))),
+            sampling_rate=float(np.exp(generator.uniform(np.log(1e-3), np.log(0.3)))),
+            steps=int(np.exp(generator.uniform(np.log(10), np.log(10_000)))),
+        )
+        print(f"sigma {run.noise_multiplier:.3g}, q {run.sampling_rate:.3g}, T {run.steps}:")
+        for name, ours, elsewhere in (
+            ("epsilon", lambda r=run: privacy.epsilon(r.dpsgd, r.delta), epsilon_elsewhere),
+            ("power", lambda r=run: bounds.rero(r.dpsgd, LEVEL), power_elsewhere),
+        ):
+            start = time.process_time()
+            found = ours()
+            middle = time.process_time()
+            try:
+                value = elsewhere(run)
+            except ImportError:
+                continue
+            ratios[name].append((middle - start) / (time.process_time() - middle))
+            print(f"  {name} {found:.4g}, elsewhere {value:.4g}: {place(value, found)}")
+    for name, found in ratios.items():
+        if found:
+            print(f"seconds for {name} over elsewhere's: {np.median(found):.2f} (median)")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repeats", type=int, default=5)
-    repeats = parser.parse_args().repeats
+    parser.add_argument("--random", type=int, default=30, help="number of random settings")
+    given = parser.parse_args()
+    repeats = given.repeats
+    compare_random(given.random)
     for name, settings in RUNS.items():
         run = risk.training_run(**settings)
         report = assess_afresh(run)

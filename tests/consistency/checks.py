@@ -394,12 +394,7 @@ def private_names(papers: Path) -> list[str]:
 
 def tracked(root: Path) -> list[Path]:
     """The project's own files: those git knows or would take, without git all but what is built."""
-    listed = subprocess.run(
-        ["git", "-C", str(root), "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    listed = _git(root, "ls-files", "--cached", "--others", "--exclude-standard", "-z")
     if listed.returncode == 0:
         return [
             root / name for name in listed.stdout.split("\0") if name and (root / name).is_file()
@@ -478,5 +473,9 @@ def without_history(root: Path) -> str:
 
 
 def _git(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run git; where it is not installed it fails as it does outside a checkout."""
     command = ["git", "-C", str(root), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    except FileNotFoundError:
+        return subprocess.CompletedProcess(command, 127, "", "git is not installed")

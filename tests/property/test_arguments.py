@@ -1,4 +1,4 @@
-"""Numbers that no function means, put into the examples of every public function; docstrings.
+"""Numbers that no function means, put into the examples of every public function.
 
 Each number of an example's calls is replaced by nan, a text, or, where it is whole, the float that
 equals it. What comes back is no nan; what is refused is refused in words that say what must be.
@@ -9,7 +9,6 @@ import doctest
 import importlib
 import inspect
 import math
-import re
 import warnings
 
 import pytest
@@ -99,26 +98,3 @@ def test_numbers_that_cannot_be_meant_are_refused_in_words(name):
         if "nan" in repr(found) or not equal:
             faults.append(f"{what}: accepted, {found!r}")
     assert not faults
-
-
-FUNCTIONS = {
-    f"{module}.{name}": function
-    for module in (*MODULES, "datasets")
-    for found in [importlib.import_module(f"reconrisk.{module}")]
-    for name in found.__all__
-    if inspect.isfunction(function := getattr(found, name))
-}
-
-
-@pytest.mark.parametrize("name", sorted(FUNCTIONS))
-def test_docstrings_name_arguments_results_and_errors(name):
-    function = FUNCTIONS[name]
-    text, source = inspect.getdoc(function), inspect.getsource(function)
-    signature = inspect.signature(function)
-    assert [p for p in signature.parameters if not re.search(rf"\b{p}\b", text)] == []
-    assert (
-        signature.return_annotation == "None"
-        or re.match("Return|Yield", text)
-        or ("\nReturns\n" in text)
-    )
-    assert "\nRaises\n" in text or not re.search(r"raise |arguments\.|args\.", source)

@@ -455,11 +455,6 @@ def gaussian_dp(mu: float) -> Releases:
     -------
     Releases
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument has the wrong type or is out of its range.
-
     Examples
     --------
     >>> import math

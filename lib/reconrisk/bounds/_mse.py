@@ -220,11 +220,6 @@ def mse_tail(
     ndarray or float
         In [0, 1] (or its logarithm).
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument has the wrong type or is out of its range.
-
     Notes
     -----
     Relative error below 1e-11 down to 1e-300, besides that from rounding of the arguments: the
@@ -252,24 +247,7 @@ def mse_quantile(
 ) -> np.ndarray:
     """The ``threshold`` at which :func:`mse_tail` has this value, or this logarithm.
 
-    Parameters
-    ----------
-    dimension, noise_multiplier, data_norm, repeats : array_like
-        As in :func:`mse_tail`.
-    probability : array_like
-        In [0, 1].
-    log_probability : array_like
-        Its logarithm instead.
-
-    Returns
-    -------
-    ndarray or float
-        Squared data units, >= 0.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument has the wrong type or is out of its range.
+    Give ``probability`` or ``log_probability``; other arguments as in :func:`mse_tail`.
 
     Examples
     --------
@@ -290,20 +268,7 @@ def expected_mse(
     ``mean_to_extreme``, Proposition 2, eq. (21); with the clipping norm for ``data_norm`` it is the
     lower bound of ``ziller2024``, Proposition 1, eq. (5). It does not depend on the dimension.
 
-    Parameters
-    ----------
-    noise_multiplier, data_norm, repeats : array_like
-        As in :func:`mse_tail`.
-
-    Returns
-    -------
-    ndarray or float
-        > 0, squared data units.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument has the wrong type or is out of its range.
+    Arguments and what is returned as in :func:`mse_tail`.
 
     Examples
     --------
@@ -328,22 +293,7 @@ def mse_tail_clipped(
 
     The law is :meth:`MSELaw.clipped` (``ziller2024``, Proposition 5, eq. 11).
 
-    Parameters
-    ----------
-    threshold, dimension, noise_multiplier, data_norm, repeats, log : array_like
-        As in :func:`mse_tail`.
-    max_grad_norm : array_like
-        C > 0, the clipping norm.
-
-    Returns
-    -------
-    ndarray or float
-        In [0, 1]; its logarithm if ``log``.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument has the wrong type or is out of its range.
+    Arguments and what it returns as in :func:`mse_tail`, with the clipping norm ``max_grad_norm``.
 
     Examples
     --------
@@ -368,22 +318,7 @@ def expected_mse_clipped(
     ``ziller2024``, Proposition 1, eq. (4); for the average of several steps, Proposition 4, eq.
     (10).
 
-    Parameters
-    ----------
-    data_norm, dimension, noise_multiplier, repeats : array_like
-        As in :func:`mse_tail`.
-    max_grad_norm : array_like
-        C > 0, the clipping norm.
-
-    Returns
-    -------
-    ndarray or float
-        > 0, squared data units.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument has the wrong type or is out of its range.
+    Arguments and what it returns as in :func:`mse_tail`, with the clipping norm ``max_grad_norm``.
 
     Examples
     --------
@@ -402,20 +337,7 @@ def shrinkage_factor(
     ``E |c X_hat - X|**2 = (1-c)**2 |X|**2 + c**2 N sigma**2 |X|**2``: because the noise grows with
     the record's norm, the minimiser does not depend on the record.
 
-    Parameters
-    ----------
-    dimension, noise_multiplier, repeats : array_like
-        As in :func:`mse_tail`.
-
-    Returns
-    -------
-    ndarray or float
-        In (0, 1].
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument has the wrong type or is out of its range.
+    Arguments and what it returns as in :func:`mse_tail`.
 
     Examples
     --------
@@ -440,20 +362,7 @@ def mse_tail_shrunk(
 
     The law is :meth:`MSELaw.shrunk`, for ``N sigma/sqrt(repeats)`` up to 3e7.
 
-    Parameters
-    ----------
-    threshold, dimension, noise_multiplier, data_norm, repeats, log : array_like
-        As in :func:`mse_tail`.
-
-    Returns
-    -------
-    ndarray or float
-        In [0, 1]; its logarithm if ``log``.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument has the wrong type or is out of its range.
+    Arguments and what is returned as in :func:`mse_tail`.
 
     Examples
     --------
@@ -472,20 +381,7 @@ def expected_mse_shrunk(
 ) -> np.ndarray:
     """Expected mean squared error of ``c X_hat`` at the :func:`shrinkage_factor` ``c``: ``c s**2``.
 
-    Parameters
-    ----------
-    dimension, noise_multiplier, data_norm, repeats : array_like
-        As in :func:`mse_tail`.
-
-    Returns
-    -------
-    ndarray or float
-        > 0, squared data units.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument has the wrong type or is out of its range.
+    Arguments and what is returned as in :func:`mse_tail`.
 
     Examples
     --------
@@ -511,24 +407,8 @@ def mse_tail_sampled(
 
     The law is :meth:`MSELaw.sampled`.
 
-    Parameters
-    ----------
-    threshold, dimension, noise_multiplier, data_norm, log : array_like
-        As in :func:`mse_tail`.
-    steps : array_like
-        Number of steps, whole, >= 1.
-    selection_probability : array_like
-        Probability in (0, 1] that a step selects the record.
-
-    Returns
-    -------
-    ndarray or float
-        In [0, 1]; its logarithm if ``log``.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument has the wrong type or is out of its range.
+    Arguments and what it returns as in :func:`mse_tail`, and those of :meth:`MSELaw.sampled`:
+    ``steps``, each of which has the record with ``selection_probability``.
 
     Examples
     --------
@@ -551,24 +431,8 @@ def expected_mse_sampled(
 
     ``s**2 E[1/K | K >= 1]``; for K = 0 there is no reconstruction.
 
-    Parameters
-    ----------
-    noise_multiplier, data_norm : array_like
-        As in :func:`mse_tail`.
-    steps : array_like
-        Number of steps, whole, >= 1.
-    selection_probability : array_like
-        Probability in (0, 1] that a step selects the record.
-
-    Returns
-    -------
-    ndarray or float
-        > 0, squared data units.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument has the wrong type or is out of its range.
+    Arguments and what it returns as in :func:`mse_tail`, and those of :meth:`MSELaw.sampled`:
+    ``steps``, each of which has the record with ``selection_probability``.
 
     Examples
     --------

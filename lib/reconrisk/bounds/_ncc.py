@@ -271,24 +271,8 @@ def ncc_tail_sampled(
     The law is :meth:`NCCLaw.sampled`; without signal and contrast, the largest probability over all
     records.
 
-    Parameters
-    ----------
-    threshold, dimension, noise_multiplier, signal, contrast, log : array_like
-        As in :func:`ncc_tail`.
-    steps : array_like
-        Number of steps, whole, >= 1.
-    selection_probability : array_like
-        Probability in (0, 1] that a step selects the record.
-
-    Returns
-    -------
-    ndarray or float
-        In [0, 1]; its logarithm if ``log``.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument has the wrong type or is out of its range.
+    Arguments and what it returns as in :func:`ncc_tail`; each of the steps has the record with
+    ``selection_probability``.
 
     Examples
     --------
@@ -312,20 +296,7 @@ def expected_ncc(
     give a ratio of expectations instead (:func:`ncc_bound_paper`), which this exceeds at contrast 1
     for every N. At contrast 1, that of a record with mean zero, it is largest.
 
-    Parameters
-    ----------
-    dimension, noise_multiplier, contrast, repeats : array_like
-        As in :func:`ncc_tail`.
-
-    Returns
-    -------
-    ndarray or float
-        In (0, 1].
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument has the wrong type or is out of its range.
+    Arguments and what it returns as in :func:`ncc_tail`.
 
     Examples
     --------
@@ -346,20 +317,7 @@ def ncc_bound_paper(
     reconstruction exceeds with probability ``ncc_tail(ncc_bound_paper(N, s), N, s)``; the expected
     NCC of a record with mean zero exceeds it too.
 
-    Parameters
-    ----------
-    dimension, noise_multiplier, repeats : array_like
-        As in :func:`ncc_tail`.
-
-    Returns
-    -------
-    ndarray or float
-        In (0, 1].
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument has the wrong type or is out of its range.
+    Arguments and what it returns as in :func:`ncc_tail`.
 
     Examples
     --------

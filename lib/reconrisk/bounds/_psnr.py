@@ -149,11 +149,6 @@ def psnr_tail(
     ndarray or float
         In [0, 1] (or its logarithm).
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument has the wrong type or is out of its range.
-
     Examples
     --------
     >>> from reconrisk import bounds
@@ -179,24 +174,8 @@ def psnr_tail_sampled(
 
     The law is that of :meth:`MSELaw.sampled`.
 
-    Parameters
-    ----------
-    threshold, dimension, noise_multiplier, data_norm, data_range, log : array_like
-        As in :func:`psnr_tail`.
-    steps : array_like
-        Number of steps, whole, >= 1.
-    selection_probability : array_like
-        Probability in (0, 1] that a step selects the record.
-
-    Returns
-    -------
-    ndarray or float
-        In [0, 1]; its logarithm if ``log``.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument has the wrong type or is out of its range.
+    Arguments and what it returns as in :func:`psnr_tail`; each of the steps has the record with
+    ``selection_probability``.
 
     Examples
     --------
@@ -220,20 +199,7 @@ def expected_psnr(
     The printed upper bound of ``ziller2024``, Proposition 2, eq. (6), lacks the term
     ``ln(N/2) - digamma(N/2)``, about ``4.34/N`` dB, and so is too small.
 
-    Parameters
-    ----------
-    dimension, noise_multiplier, data_norm, data_range, repeats : array_like
-        As in :func:`psnr_tail`.
-
-    Returns
-    -------
-    ndarray or float
-        In decibel.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument has the wrong type or is out of its range.
+    Arguments and what it returns as in :func:`psnr_tail`.
 
     Examples
     --------
@@ -257,20 +223,7 @@ def psnr_bound_paper(
     clipping norm for ``data_norm``). Jensen's inequality is applied there in the wrong direction:
     without clipping it is a lower bound. For comparison with :func:`expected_psnr`.
 
-    Parameters
-    ----------
-    noise_multiplier, data_norm, data_range, repeats : array_like
-        As in :func:`psnr_tail`.
-
-    Returns
-    -------
-    ndarray or float
-        In decibel.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument has the wrong type or is out of its range.
+    Arguments and what it returns as in :func:`psnr_tail`.
 
     Examples
     --------

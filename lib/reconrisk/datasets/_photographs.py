@@ -94,7 +94,7 @@ def folder_photographs(root: Path, size: int, count: int) -> np.ndarray:
 
 
 def is_imagenet(root: Path | None) -> bool:
-    """Return whether all images below ``root`` lie in folders named as ImageNet's classes are.
+    """Return whether all images below the folder ``root`` are in ones named as in ImageNet.
 
     Those names begin with a WordNet id (``n02088364``). The classes may lie anywhere below the
     folder, as they do where it holds other data sets too.

@@ -12,6 +12,7 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy import linalg
@@ -25,6 +26,8 @@ __all__ = ["MatrixMechanism", "square_root_encoder", "tree_encoder"]
 _ROUNDING = 1e-12
 #: beyond it an encoder takes gigabytes
 _MOST_STEPS = 30_000
+#: steps from which zeros of an encoder are left out, if no more of it is filled
+_MANY, _FILLED = 1500, 0.1
 
 
 def square_root_encoder(steps: int, bands: int | None = None) -> np.ndarray:
@@ -143,7 +146,8 @@ class MatrixMechanism:
         encoder = arguments.finite("encoder", self.encoder)
         if encoder.ndim != 2:
             raise ValueError(f"encoder must be a finite matrix; got shape {encoder.shape}")
-        products = encoder.T @ encoder
+        object.__setattr__(self, "encoder", encoder)
+        products = self._products
         if _factor(products) is None:
             raise ValueError(
                 f"encoder must determine every step, have full column rank; got {encoder.shape[0]} "
@@ -159,7 +163,17 @@ class MatrixMechanism:
         )
         if self.period is not None:
             arguments.integer("period", self.period, 1, encoder.shape[1])
-        object.__setattr__(self, "encoder", encoder)
+
+    @cached_property
+    def _products(self) -> np.ndarray:
+        """Products of columns; of thousands that are mostly zero without the zeros."""
+        encoder = self.encoder
+        if self.steps < _MANY or np.count_nonzero(encoder) > _FILLED * encoder.size:
+            return encoder.T @ encoder
+        from scipy import sparse
+
+        columns = sparse.csc_array(encoder)
+        return (columns.T @ columns).toarray()
 
     @property
     def steps(self) -> int:
@@ -191,9 +205,8 @@ class MatrixMechanism:
         starts = np.arange(0, self.steps, self.period or self.steps)
         if len(starts) == 1:
             return self.sensitivity
-        products = self.encoder.T @ self.encoder
-        squares = np.diag(products).copy()
-        products *= 2.0
+        squares = np.diag(self._products).copy()
+        products = 2.0 * self._products
         # The squared norm of a sum of one column an epoch: squares, and a product for each pair of
         # epochs. One bound takes the best chain of steps for squares and neighbouring epochs, and
         # for other pairs the largest product.
@@ -274,7 +287,7 @@ class MatrixMechanism:
         Over the clipping norm, by coordinate: what the model of plain gradient descent has of noise
         after each step, over learning rate and batch size. Decoding is by least squares.
         """
-        factor = _factor(self.encoder.T @ self.encoder)
+        factor = _factor(self._products)
         assert factor is not None  # checked with the arguments
         prefixes = np.triu(np.ones((self.steps, self.steps)))
         return self.noise_multiplier * np.linalg.norm(
