@@ -81,6 +81,7 @@ def write_pages(
     }
     pages |= {f"_status_{key}.md": _status(gallery, key) for key in PAPERS}
     pages |= _figures(folder / "figures", gallery, files)
+    pages["claims.md"] += _untouched()
     for name, text in pages.items():
         (folder / name).write_text(text, encoding="utf-8")
 
@@ -297,33 +298,36 @@ def _claims(gallery: Gallery) -> str:
         if rows:
             table = list_table(header, rows, widths=(8, 40, 17, 35), classes="ledger")
             parts += [f"## {title}", table]
-    return "\n\n".join([*parts, *_untouched()]) + "\n"
-
-
-def _untouched() -> Iterator[str]:
-    """Yield what no scale of what is measured touches, by the reason why."""
-    rows = registry.untouched()
-    if not rows:
-        return
-    yield "(no-scale)=\n## What a scale cannot touch"
-    yield (
-        "Every column that a verdict of the five papers reads was made twice and half as large, "
-        "and all errors of an exhibit twice as large at once. These notice neither, and why: most "
-        "are claims of order."
-    )
-    for scaled in dict.fromkeys(row.scaled for row in rows):
-        by_reason: dict[str, list[str]] = {}
-        for row in rows:
-            if row.scaled == scaled:
-                by_reason.setdefault(row.why, []).append(row.target)
-        table = [(f"{w[0].upper()}{w[1:]}", escape(", ".join(t))) for w, t in by_reason.items()]
-        header = (f"With {scaled} at another scale, the claim is about", "Whose")
-        yield list_table(header, table, widths=(35, 65), classes="status")
+    return "\n\n".join(parts) + "\n"
 
 
 def _homes(judged: Sequence[tuple[Shown, Verdict]]) -> str:
     """Return links to the cells that computed the verdicts."""
     return ", ".join(dict.fromkeys(exhibit_link(shown.exhibit) for shown, _ in judged))
+
+
+def _untouched() -> str:
+    """Return what no scale of what is measured touches, by the reason why; nothing without rows."""
+    rows = registry.untouched()
+    parts = [
+        "(no-scale)=\n## What a scale cannot touch",
+        "Every column that a verdict of the five papers reads was made twice and half as large, "
+        "and all errors of an exhibit twice as large at once. These notice neither, and why: most "
+        "are claims of order.",
+    ]
+    for scaled in dict.fromkeys(row.scaled for row in rows):
+        by_reason: dict[str, list[str]] = {}
+        for row in rows:
+            if row.scaled == scaled:
+                by_reason.setdefault(row.why, []).append(row.target)
+        table = list_table(
+            ("The claim is about", "Whose"),
+            [(f"{w[0].upper()}{w[1:]}", escape(", ".join(t))) for w, t in by_reason.items()],
+            widths=(35, 65),
+            classes="status",
+        )
+        parts.append(f"::::{{dropdown}} With {scaled} at another scale\n{table}::::")
+    return "\n" + "\n\n".join(parts) + "\n" if rows else ""
 
 
 def _both_evidences(gallery: Gallery, target: str) -> str:
