@@ -306,30 +306,6 @@ def _homes(judged: Sequence[tuple[Shown, Verdict]]) -> str:
     return ", ".join(dict.fromkeys(exhibit_link(shown.exhibit) for shown, _ in judged))
 
 
-def _untouched() -> str:
-    """Return what no scale of what is measured touches, by the reason why; nothing without rows."""
-    rows = registry.untouched()
-    parts = [
-        "(no-scale)=\n## What a scale cannot touch",
-        "Every column that a verdict of the five papers reads was made twice and half as large, "
-        "and all errors of an exhibit twice as large at once. These notice neither, and why: most "
-        "are claims of order.",
-    ]
-    for scaled in dict.fromkeys(row.scaled for row in rows):
-        by_reason: dict[str, list[str]] = {}
-        for row in rows:
-            if row.scaled == scaled:
-                by_reason.setdefault(row.why, []).append(row.target)
-        table = list_table(
-            ("The claim is about", "Whose"),
-            [(f"{w[0].upper()}{w[1:]}", escape(", ".join(t))) for w, t in by_reason.items()],
-            widths=(35, 65),
-            classes="status",
-        )
-        parts.append(f"::::{{dropdown}} With {scaled} at another scale\n{table}::::")
-    return "\n" + "\n\n".join(parts) + "\n" if rows else ""
-
-
 def _both_evidences(gallery: Gallery, target: str) -> str:
     """Return what the recorded runs compared, then what the notebooks did."""
     quick = _evidence(v for _, v in gallery.verdicts_for(target))
@@ -529,6 +505,30 @@ def _recorded_on(gallery: Gallery, shown: Shown) -> str:
         return "none"
     left = record.result.get("stand_ins", ())
     return "; ".join(map(escape, left)) if left else "on the paper's own"
+
+
+def _untouched() -> str:
+    """Return what no scale of what is measured touches, by the reason why; nothing without rows."""
+    rows = registry.untouched()
+    parts = [
+        "(no-scale)=\n## What a scale cannot touch",
+        "Every column that a verdict of the five papers reads was made twice and half as large, "
+        "and all errors of an exhibit twice as large at once. These notice neither, and why: most "
+        "are claims of order.",
+    ]
+    for scaled in dict.fromkeys(row.scaled for row in rows):
+        by_reason: dict[str, list[str]] = {}
+        for row in rows:
+            if row.scaled == scaled:
+                by_reason.setdefault(row.why, []).append(row.target)
+        table = list_table(
+            ("The claim is about", "Whose"),
+            [(f"{w[0].upper()}{w[1:]}", escape(", ".join(t))) for w, t in by_reason.items()],
+            widths=(35, 65),
+            classes="status",
+        )
+        parts.append(f"::::{{dropdown}} With {scaled} at another scale\n{table}::::")
+    return "\n" + "\n\n".join(parts) + "\n" if rows else ""
 
 
 def _threat_models() -> str:
