@@ -83,7 +83,8 @@ def test_what_no_column_at_another_scale_turns_is_listed(exhibit):
                     noticed |= turned(exhibit, tables, before, world)
                 except (KeyError, ValueError, IndexError, ArithmeticError):
                     continue  # tables that no experiment could return
-    assert judged - noticed == rows_of(exhibit, "a column", before)
+    named = any(any(named_columns(exhibit, tables)) for tables, _ in runs_of(exhibit))
+    assert (judged - noticed if named else set()) == rows_of(exhibit, "a column", before)
 
 
 def words_of(table, said):

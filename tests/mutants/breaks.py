@@ -1306,5 +1306,318 @@ def _papers() -> tuple[Mutant, ...]:
     )
 
 
+def _report() -> tuple[Mutant, ...]:
+    """Breaks of a report's roundings, thresholds and sentences."""
+    risk = "reconrisk/risk"
+    numbers, judgement, warnings = (
+        f"{risk}/_{name}.py" for name in ("numbers", "judgement", "warnings")
+    )
+    words = ("unit/test_risk_words.py",)
+    sentences = ("unit/test_risk_sentences.py",)
+    return (
+        Mutant(
+            "report: lower ends are rounded up",
+            numbers,
+            '(entry.lower, "down", entry.log_lower)',
+            '(entry.lower, "up", entry.log_lower)',
+            tests=words,
+        ),
+        Mutant(
+            "report: upper ends are rounded down",
+            numbers,
+            '(entry.upper, "up", entry.log_upper)',
+            '(entry.upper, "down", entry.log_upper)',
+            tests=words,
+        ),
+        Mutant(
+            "report: a bounded chance is rounded down",
+            numbers,
+            """number(share, 'up')}%" if share""",
+            """number(share, 'down')}%" if share""",
+            tests=words,
+        ),
+        Mutant(
+            "report: one in so many, of a bounded chance, is rounded up",
+            numbers,
+            "number(one_in, 'down')",
+            "number(one_in, 'up')",
+            tests=words,
+        ),
+        Mutant(
+            "report: an attained chance is rounded up",
+            numbers,
+            "number(100.0 * probability, 'down')",
+            "number(100.0 * probability, 'up')",
+            tests=words,
+        ),
+        Mutant(
+            "report: one in so many, of an attained chance, is rounded down",
+            numbers,
+            "number(1.0 / probability, 'up')",
+            "number(1.0 / probability, 'down')",
+            tests=words,
+        ),
+        Mutant(
+            "report: what is nearly certain loses more than it misses",
+            numbers,
+            "rounding=ROUND_FLOOR)\n    return",
+            "rounding=ROUND_CEILING)\n    return",
+            tests=words,
+        ),
+        Mutant(
+            "report: numbers from logarithms are rounded to the other side",
+            numbers,
+            'mantissa * slack if way == "up" else mantissa / slack if way == "down"',
+            'mantissa / slack if way == "up" else mantissa * slack if way == "down"',
+            tests=words,
+        ),
+        Mutant(
+            "report: powers of ten are rounded to the other side",
+            numbers,
+            'value + margin if way == "up" else value - margin',
+            'value - margin if way == "up" else value + margin',
+            tests=words,
+        ),
+        Mutant(
+            "report: strong up to an epsilon of two",
+            judgement,
+            "STRONG, REASONABLE = 1.0, 10.0",
+            "STRONG, REASONABLE = 2.0, 10.0",
+            tests=sentences,
+        ),
+        Mutant(
+            "report: reasonable up to an epsilon of twenty",
+            judgement,
+            "STRONG, REASONABLE = 1.0, 10.0",
+            "STRONG, REASONABLE = 1.0, 20.0",
+            tests=sentences,
+        ),
+        Mutant(
+            "report: slight up to a fifth",
+            judgement,
+            "SLIGHT, MUCH = 0.1, 0.5",
+            "SLIGHT, MUCH = 0.2, 0.5",
+            tests=sentences,
+        ),
+        Mutant(
+            "report: much from four fifths on",
+            judgement,
+            "SLIGHT, MUCH = 0.1, 0.5",
+            "SLIGHT, MUCH = 0.1, 0.8",
+            tests=sentences,
+        ),
+        Mutant(
+            "report: regulators accept one in eight",
+            judgement,
+            "REIDENTIFICATION = 0.09",
+            "REIDENTIFICATION = 0.125",
+            tests=sentences,
+        ),
+        Mutant(
+            "report: hardly better up to one and a half times the chance",
+            judgement,
+            "HARDLY = 1.1",
+            "HARDLY = 1.5",
+            tests=sentences,
+        ),
+        Mutant(
+            "report: nothing is protected from nine in ten on",
+            judgement,
+            "NOTHING = 0.99",
+            "NOTHING = 0.9",
+            tests=sentences,
+        ),
+        Mutant(
+            "report: a false alarm for one outsider in ten",
+            judgement,
+            "_FALSE_ALARMS = 0.01",
+            "_FALSE_ALARMS = 0.1",
+            tests=sentences,
+        ),
+        Mutant(
+            "report: little information is up to ten bits",
+            judgement,
+            "_BITS = (0.1, 1.0, 20.0)",
+            "_BITS = (0.1, 10.0, 20.0)",
+            tests=sentences,
+        ),
+        Mutant(
+            "report: a delta of one over n is let pass",
+            warnings,
+            "run.delta * size >= 1.0",
+            "run.delta * size > 1.0",
+            tests=sentences,
+        ),
+        Mutant(
+            "report: units are doubted ten times too late",
+            warnings,
+            "_LEAST_VALUE = 0.01",
+            "_LEAST_VALUE = 0.001",
+            tests=sentences,
+        ),
+        Mutant(
+            "report: what shuffling costs at most is rounded down",
+            warnings,
+            "{number(most, 'up')}",
+            "{number(most, 'down')}",
+            tests=sentences,
+        ),
+    )
+
+
+def _edges() -> tuple[Mutant, ...]:
+    """Breaks of rounding sides, of rare cases and of what only data or seeds show."""
+    guarantees, knowledge = (f"reconrisk/bounds/_{n}.py" for n in ("guarantees", "knowledge"))
+    phases, tails = (f"reconrisk/privacy/_{name}.py" for name in ("phases", "tails"))
+    polar, bits = (f"reconrisk/attacks/{name}.py" for name in ("polar_codes", "bit_layer"))
+    vmf, bundled = "reconrisk/mechanisms/_vmf.py", "reconrisk/datasets/_bundled.py"
+    on_guarantees, on_knowledge = ("unit/test_guarantees.py",), ("unit/test_knowledge.py",)
+    on_phases, on_bits = ("unit/test_phases.py",), ("unit/test_bit_layer.py",)
+    return (
+        Mutant(
+            "guarantees: the upper end of an exact value lies below it",
+            guarantees,
+            "return Enclosure(max(value - slip, 0.0), value + slip)",
+            "return Enclosure(max(value - slip, 0.0), value - slip)",
+            tests=on_guarantees,
+        ),
+        Mutant(
+            "guarantees: the upper end of an exact logarithm lies below it",
+            guarantees,
+            "return Enclosure(value - slip, min(value + slip, 0.0))",
+            "return Enclosure(value - slip, min(value - slip, 0.0))",
+            tests=on_guarantees,
+        ),
+        Mutant(
+            "guarantees: delta in one direction alone",
+            guarantees,
+            "found = max(found, float(np.max((1.0 - self._kappa) - lift * self._rest)))",
+            "found = max(found, 0.0 * float(np.max((1.0 - self._kappa) - lift * self._rest)))",
+            tests=on_guarantees,
+        ),
+        Mutant(
+            "knowledge: the bound is rounded down",
+            knowledge,
+            "min(weights @ upper * (1.0 + _SLACK), 1.0)",
+            "min(weights @ upper * (1.0 - _SLACK), 1.0)",
+            tests=on_knowledge,
+        ),
+        Mutant(
+            "knowledge: the lower end of the curve is taken",
+            knowledge,
+            "upper = rero_curve(run, levels)[1][index]",
+            "upper = rero_curve(run, levels)[0][index]",
+            tests=on_knowledge,
+        ),
+        Mutant(
+            "unequal secrets: the bound is rounded down",
+            knowledge,
+            "+ limit) * (1.0 + _SLACK)",
+            "+ limit) * (1.0 - _SLACK)",
+            tests=on_knowledge,
+        ),
+        Mutant(
+            "phases: grouped with their most noise for an upper bound",
+            phases,
+            "worst, best = (np.min, np.max) if safe",
+            "worst, best = (np.max, np.max) if safe",
+            tests=on_phases,
+        ),
+        Mutant(
+            "phases: grouped with their least rate for an upper bound",
+            phases,
+            "worst, best = (np.min, np.max) if safe",
+            "worst, best = (np.min, np.min) if safe",
+            tests=on_phases,
+        ),
+        Mutant(
+            "phases: a group of records in full batches counts as one record",
+            phases,
+            "return (sigma / release.size, q), steps",
+            "return (sigma, q), steps",
+            tests=on_phases,
+        ),
+        Mutant(
+            "phases: a step of each group is forgotten",
+            phases,
+            "int(steps[part].sum())",
+            "max(int(steps[part].sum()) - 1, 1)",
+            tests=on_phases,
+        ),
+        Mutant(
+            "tails: losses without end are left out",
+            tails,
+            "high = high + self.at_end * most",
+            "high = high + 0.0 * self.at_end * most",
+            tests=on_phases,
+        ),
+        Mutant(
+            "polar codes: the union bound without the blocks",
+            polar,
+            "bound = blocks * np.cumsum(z[order]) / 2",
+            "bound = np.cumsum(z[order]) / 2",
+            tests=on_bits,
+        ),
+        Mutant(
+            "polar codes: the energy of a block for that of a value",
+            polar,
+            "share = energy / (blocks * length)",
+            "share = energy / length",
+            tests=on_bits,
+        ),
+        Mutant(
+            "bits: a half is rounded down",
+            bits,
+            "bit = (rest >= 2**j - 0.5)",
+            "bit = (rest > 2**j - 0.5)",
+            tests=on_bits,
+        ),
+        Mutant(
+            "bits: a zero's sign is the one's",
+            bits,
+            "self.amplitudes * (2 * self.bits(inputs) - 1)",
+            "self.amplitudes * (2 * self.bits(inputs))",
+            tests=on_bits,
+        ),
+        Mutant(
+            "vMF noise: the cosines are drawn from one seed",
+            vmf,
+            "seed = torch.randint(2**62, (1,), generator=generator, device=generator.device)",
+            "seed = torch.ones(1, dtype=torch.int64, device=generator.device)",
+            tests=("unit/test_vmf_sampling.py",),
+        ),
+        Mutant(
+            "vMF noise: directions that no generator determines",
+            vmf,
+            "normal_(0, 1, generator=generator) for part in flat]",
+            "normal_(0, 1) for part in flat]",
+            tests=("unit/test_vmf_sampling.py",),
+        ),
+        Mutant(
+            "digits: every picture has its neighbour's label",
+            bundled,
+            "flat, labels = part(loaded.data, loaded.target, 16)",
+            "flat, labels = part(loaded.data, np.roll(loaded.target, 1), 16)",
+            tests=("unit/test_datasets.py",),
+        ),
+        Mutant(
+            "digits: pictures a sixteenth too bright",
+            bundled,
+            "return load_digits().data / 16.0",
+            "return load_digits().data / 15.0",
+            tests=("unit/test_datasets.py",),
+        ),
+        Mutant(
+            "patches: labels are not mixed as the patches are",
+            bundled,
+            "(flat[order], classes[order]) for which",
+            "(flat[order], classes[: len(order)]) for which",
+            tests=("unit/test_datasets.py",),
+        ),
+    )
+
+
 #: every break
-MUTANTS = (*_attacks(), *_mechanisms(), *_bounds(), *_privacy(), *_papers())
+MUTANTS = (
+    *_attacks(), *_mechanisms(), *_bounds(), *_privacy(), *_papers(), *_report(), *_edges()
+)  # fmt: skip

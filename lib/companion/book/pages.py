@@ -87,6 +87,7 @@ def write_pages(
     }
     pages |= {f"_status_{key}.md": _status(gallery, key) for key in PAPERS}
     pages |= _figures(folder / "figures", gallery, files)
+    pages["claims.md"] += _untouched()
     for name, text in pages.items():
         (folder / name).write_text(text, encoding="utf-8")
 
@@ -278,28 +279,7 @@ def _claims(gallery: Gallery) -> str:
             header = ("Id", "Claim", "Verdict", "Checked at")
             table = list_table(header, rows, widths=(10, 56, 16, 18), classes="ledger")
             parts.append(f"::::{{dropdown}} {title}: {len(rows)} claims\n{table}::::")
-    return "\n\n".join([*parts, *_untouched()]) + "\n"
-
-
-def _untouched() -> Iterator[str]:
-    """Yield what no scale of what is measured touches, by the reason why."""
-    rows = registry.untouched()
-    if not rows:
-        return
-    yield "(no-scale)=\n## What a scale cannot touch"
-    yield (
-        "Every column that a verdict of the five papers reads was made twice and half as large, "
-        "and all errors of an exhibit twice as large at once. These notice neither, and why: most "
-        "are claims of order."
-    )
-    for scaled in dict.fromkeys(row.scaled for row in rows):
-        by_reason: dict[str, list[str]] = {}
-        for row in rows:
-            if row.scaled == scaled:
-                by_reason.setdefault(row.why, []).append(row.target)
-        table = [(f"{w[0].upper()}{w[1:]}", escape(", ".join(t))) for w, t in by_reason.items()]
-        header = (f"With {scaled} at another scale, the claim is about", "Whose")
-        yield list_table(header, table, widths=(35, 65), classes="status")
+    return "\n\n".join(parts) + "\n"
 
 
 def _homes(judged: Sequence[tuple[Shown, Verdict]]) -> str:
@@ -486,6 +466,30 @@ def _recorded_on(gallery: Gallery, shown: Shown) -> str:
         return "none"
     left = record.stand_ins
     return "; ".join(map(escape, left)) if left else "on the paper's own"
+
+
+def _untouched() -> str:
+    """Return what no scale of what is measured touches, by the reason why; nothing without rows."""
+    rows = registry.untouched()
+    parts = [
+        "(no-scale)=\n## What a scale cannot touch",
+        "Every column that a verdict of the five papers reads was made twice and half as large, "
+        "and all errors of an exhibit twice as large at once. These notice neither, and why: most "
+        "are claims of order.",
+    ]
+    for scaled in dict.fromkeys(row.scaled for row in rows):
+        by_reason: dict[str, list[str]] = {}
+        for row in rows:
+            if row.scaled == scaled:
+                by_reason.setdefault(row.why, []).append(row.target)
+        table = list_table(
+            ("The claim is about", "Whose"),
+            [(f"{w[0].upper()}{w[1:]}", escape(", ".join(t))) for w, t in by_reason.items()],
+            widths=(35, 65),
+            classes="status",
+        )
+        parts.append(f"::::{{dropdown}} With {scaled} at another scale\n{table}::::")
+    return "\n" + "\n\n".join(parts) + "\n" if rows else ""
 
 
 def _threat_models() -> str:
