@@ -296,3 +296,14 @@ def test_a_poisson_batch_without_records_releases_any_direction() -> None:
         generator=draw,
     )
     assert all(bool(torch.isfinite(w).all()) for w in trained.values())
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_clipping_in_half_precision_leaves_no_more_than_its_norm(dtype: torch.dtype) -> None:
+    draw = torch.Generator().manual_seed(0)
+    for size in (1, 3, 100, 5000):
+        g = (3 * torch.randn((200, size), generator=draw) + 2).to(dtype)
+        clipped, factor = mechanisms.clip({"w": g}, 1.0)
+        norms = mechanisms.global_norm(clipped)
+        assert float(norms.max()) <= 1.0
+        assert float(norms[factor < 1].min()) > 1 - 6 * torch.finfo(dtype).eps
