@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from companion.study import registry
-from reconrisk import DPSGD, attacks, bounds, mechanisms, training
+from reconrisk import DPSGD, attacks, bounds, mechanisms, models, training
 
 cross_entropy = nn.functional.cross_entropy
 
@@ -197,7 +197,7 @@ def test_labels_names_and_outputs_that_do_not_fit_are_refused() -> None:
     network, (images, labels) = Small(), _batches()
     draw = torch.Generator().manual_seed(1)
     for wrong in (4, -1):
-        with pytest.raises(ValueError, match=rf"labels must be in \[0, 3\].*got {wrong} "):
+        with pytest.raises(ValueError, match=rf"labels must be in \[0, 3\].*got {wrong}$"):
             training.client_updates(
                 network, images, labels.masked_fill(labels == 1, wrong), generator=draw
             )
@@ -254,3 +254,56 @@ def test_the_page_s_examples_run() -> None:
     page = registry.project_root() / "book/own_network.md"
     failed, tried = doctest.testfile(str(page), module_relative=False)
     assert tried >= 20 and not failed
+
+
+def test_labels_out_of_range_are_refused_in_every_training() -> None:
+    """Counted from one, the last class would be trained towards none."""
+    draw = torch.Generator().manual_seed(0)
+    inputs, labels = torch.rand((20, 16), generator=draw), torch.arange(20) % 4 + 1
+    sigmoid = models.SigmoidNetwork((16, 8, 4))
+    classifier = models.Classifier(inputs=16, hidden=3, classes=4)
+    run, right = DPSGD(1.0, steps=2), torch.arange(20) % 4
+    weights = classifier.initialise(draw)
+    calls = (
+        lambda: training.train_mini_batches(
+            sigmoid, inputs, labels, [training.Release("gaussian", 1.0)],
+            batch_size=5, epochs=1, generator=draw,
+        ),
+        lambda: training.train_many(
+            classifier, run, inputs, labels, inputs[:1], right[:1],
+            learning_rate=0.1, generator=draw, initial=weights,
+        ),
+        lambda: training.gradient_factors(weights, inputs, labels),
+        lambda: attacks.prior_aware_attack(
+            classifier, run, inputs, right, inputs, labels,
+            prior_size=2, trials=2, learning_rate=0.1, generator=draw,
+        ),
+    )  # fmt: skip
+    for call in calls:
+        with pytest.raises(ValueError, match=r"labels must be in \[0, 3\].*; got 4"):
+            call()
+
+
+def test_a_poisson_batch_without_records_releases_any_direction() -> None:
+    draw = torch.Generator().manual_seed(0)
+    trained = training.train_mini_batches(
+        models.SigmoidNetwork((16, 8, 4)),
+        torch.rand((20, 16), generator=draw),
+        torch.arange(20) % 4,
+        [training.Release("vmf", 100.0), training.Release("gaussian", 1.0)],
+        batch_size=1,
+        epochs=3,
+        generator=draw,
+    )
+    assert all(bool(torch.isfinite(w).all()) for w in trained.values())
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_clipping_in_half_precision_leaves_no_more_than_its_norm(dtype: torch.dtype) -> None:
+    draw = torch.Generator().manual_seed(0)
+    for size in (1, 3, 100, 5000):
+        g = (3 * torch.randn((200, size), generator=draw) + 2).to(dtype)
+        clipped, factor = mechanisms.clip({"w": g}, 1.0)
+        norms = mechanisms.global_norm(clipped)
+        assert float(norms.max()) <= 1.0
+        assert float(norms[factor < 1].min()) > 1 - 6 * torch.finfo(dtype).eps

@@ -289,3 +289,42 @@ def test_correlated_noise_is_not_promised_another_sampler():
     (warning,) = risk.assess(run).warnings
     assert warning.startswith("Every number assumes Poisson sampling")
     assert "exactly once an epoch" not in warning and "sampler" not in warning
+
+
+# Words -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("size", "batch", "epochs", "steps"), [(300, 256, 100, 200), (100, 99, 3, 6)]
+)
+def test_steps_of_a_loader_that_keeps_the_last_batch_are_told(size, batch, epochs, steps):
+    settings = {"noise_multiplier": 1.0, "batch_size": batch, "dataset_size": size}
+    run = risk.training_run(**settings, epochs=epochs)
+    (words,) = [w for w in risk.assess(run).warnings if "keep" in w or "smaller batch" in w]
+    assert f"{run.steps:,} steps" in words and f"{steps:,} in all" in words
+    for more in ({"steps": steps}, {"epochs": epochs, "sampler": "shuffle"}):
+        told = risk.assess(risk.training_run(**settings, **more)).warnings
+        assert not any("smaller batch" in w for w in told)
+
+
+def test_a_report_on_correlated_noise_does_not_speak_of_poisson_samples():
+    run = risk.correlated_run("tree", noise_multiplier=8.0, steps=64)
+    report = risk.assess(run)
+    for key in ("rero[prior_size=10]", "power[false_positive_rate=0.01]"):
+        words = " ".join(report[key].assumptions)
+        assert "Noise correlated between 64 steps" in words and "sampling rate" not in words
+
+
+def test_a_target_of_an_interval_is_proven_to_be_kept():
+    asked = ["risk", "--target", "rero=0.3", "--at", "10", "--sampling-rate", "0.01"]
+    exact = CliRunner().invoke(app, [*asked, "--steps", "200"]).stdout
+    assert "the least that keeps 'Success with 10 candidates' at most 0.3." in " ".join(
+        exact.split()
+    )
+    wide = CliRunner().invoke(app, [*asked, "--steps", "200", "--sampler", "shuffle"]).stdout
+    assert "the least proven to keep 'Success with 10" in " ".join(wide.split())
+
+
+def test_layers_beside_opacus_are_named_as_given():
+    with pytest.raises(ValueError, match=r"layers must be left out.*; got 4"):
+        risk.from_opacus([(1.1, 0.01, 10)], layers=4)

@@ -22,6 +22,7 @@ from reconrisk._types import DPSGD
 from reconrisk.attacks._inversion_problem import gram
 from reconrisk.training import Weights, one_hot
 from reconrisk.training._adam import Adam
+from reconrisk.training._networks import check_classes
 
 __all__ = [
     "LOSSES",
@@ -407,6 +408,8 @@ def match_gradients(
         raise ValueError("dimension must be given with a feature_map; got None")
     if labels is not None and labels.shape != (count,):
         raise ValueError(f"labels must have shape ({count},); got {tuple(labels.shape)}")
+    if labels is not None:
+        check_classes(labels, classes)
     if start is not None and start.shape != (count, dimension):
         raise ValueError(f"start must have shape ({count}, {dimension}); got {tuple(start.shape)}")
     tried = classes if labels is None else 1

@@ -30,6 +30,7 @@ from reconrisk.models import Classifier
 from reconrisk.special._confidence import lower_limit, upper_limit
 from reconrisk.training import train_many
 from reconrisk.training._factors import Records, Weights, factors_of
+from reconrisk.training._networks import check_classes
 
 __all__ = [
     "SCORES",
@@ -400,6 +401,7 @@ def prior_aware_attack(
             "classifier must be a Classifier, which is trained once a trial; of another network, "
             f"score the gradients with StepScores.of; got {type(classifier).__name__}"
         )
+    check_classes(pool_labels, classifier.classes)
     if chunk is None:
         chunk = max(1, min(256, 2**24 // (prior_size * classifier.inputs)))
     arguments.integer("chunk", chunk, 1)

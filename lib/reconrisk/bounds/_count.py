@@ -96,7 +96,7 @@ def rero_count(
     >>> run = DPSGD(1.1, sampling_rate=256 / 60000, steps=3516)
     >>> average, most = bounds.rero_count(run, 60_000, 1e-3)
     >>> round(average), most
-    (249, 434)
+    (156, 231)
     """
     n = int(arguments.integer("records", records, 1, 1e12))
     sure = float(arguments.real("confidence", confidence, 0, 1, low_open=True, high_open=True))

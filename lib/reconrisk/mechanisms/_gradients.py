@@ -15,6 +15,8 @@ from reconrisk import arguments
 __all__ = ["Gradient", "add_gaussian_noise", "clip", "global_norm"]
 
 Gradient = dict[str, torch.Tensor]
+#: spacing of numbers near one, from that of half precision on, that sensitivity has to allow for
+_COARSE = 1e-4
 
 
 def global_norm(gradient: Mapping[str, torch.Tensor]) -> torch.Tensor:
@@ -78,11 +80,14 @@ def clip(
     if not max_grad_norm > 0:
         raise ValueError(f"max_grad_norm must be in (0, inf); got {arguments.shown(max_grad_norm)}")
     factor = 1 / torch.clamp(global_norm(gradient) / max_grad_norm, min=1)
-    clipped = {
-        name: g * factor.reshape(-1, *[1] * (g.ndim - 1)).to(g.dtype)
-        for name, g in gradient.items()
-    }
-    return clipped, factor
+
+    def scaled(g: torch.Tensor) -> torch.Tensor:
+        own, eps = factor, torch.finfo(g.dtype).eps
+        if eps > _COARSE:  # two roundings must not leave more than C
+            own = torch.where(factor < 1, factor * (1 - 2 * eps), factor)
+        return g * own.reshape(-1, *[1] * (g.ndim - 1)).to(g.dtype)
+
+    return {name: scaled(g) for name, g in gradient.items()}, factor
 
 
 def add_gaussian_noise(

@@ -230,8 +230,10 @@ def _people(asked: _Asked) -> Judgement:
         return size if found is None else found
 
     named = most("people_named")
+    # who has several records is one person, so that there are no more people than records
+    whom = "records" if asked.run.group_size == 1 else "people, or fewer"
     text = (
-        f"Of {size:,} records, with ten candidates for each, at most {count(named)} are named on "
+        f"Of {size:,} {whom}, with ten candidates for each, at most {count(named)} are named on "
         f"average, and in 95 of 100 runs {count(most('people_named_most'))} (blind guesses: "
         f"{count(0.1 * size)})"
     )

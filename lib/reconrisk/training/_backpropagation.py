@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import torch
 
 from reconrisk.training._factors import Weights
+from reconrisk.training._networks import check_classes
 
 __all__ = [
     "BackwardPass",
@@ -238,7 +239,11 @@ def backward_pass(
 
 
 def one_hot(labels: torch.Tensor, classes: int, dtype: torch.dtype) -> torch.Tensor:
-    """Return labels (..., n) as probabilities of ``dtype``, shape (..., n, classes)."""
+    """Return labels (..., n) as probabilities of ``dtype``, shape (..., n, classes).
+
+    Raise ValueError if a label is not in [0, classes).
+    """
+    check_classes(labels, classes)
     numbers = torch.arange(classes, device=labels.device)
     return (labels[..., None] == numbers).to(dtype)
 

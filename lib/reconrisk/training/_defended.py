@@ -33,6 +33,7 @@ from reconrisk.mechanisms import (
     defend,
 )
 from reconrisk.training._clients import local_update
+from reconrisk.training._networks import check_classes
 
 __all__ = ["DefendedTraining", "train_under_defences"]
 
@@ -318,6 +319,7 @@ def _check_training(
             "images and labels must have shapes (N, 3, side, side) and (N,), labels of integers; "
             f"got {tuple(images.shape)} and {tuple(labels.shape)}"
         )
+    check_classes(labels, len(networks[0].head.weight))
     arguments.integer("batch_size", batch_size, 1, len(labels))
     for defence in defences:
         dropout, _ = changes_of_training(defence)

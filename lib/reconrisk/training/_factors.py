@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 import torch
 
+from reconrisk.training._networks import check_classes
+
 __all__ = ["Factors", "Records", "Weights", "accuracy", "factors_of", "gradient_factors"]
 
 Weights = dict[str, torch.Tensor]
@@ -43,6 +45,7 @@ class Records:
         if labels.is_floating_point():
             targets = labels.mT
         else:
+            check_classes(labels, classes)
             numbers = torch.arange(classes, device=labels.device)[:, None]
             targets = (labels[..., None, :] == numbers).to(inputs.dtype)
         return cls(inputs, inputs.mT, inputs.square().sum(dim=-1) + 1, targets)

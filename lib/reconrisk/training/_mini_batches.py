@@ -112,7 +112,8 @@ def release_gradients(
     Raises
     ------
     ValueError
-        If shapes do not fit, or the average to be scaled to the unit sphere is zero.
+        If shapes do not fit, a label is none of the classes, or the average of records that is to
+        be scaled to the unit sphere is zero. Without records it points anywhere.
 
     Notes
     -----
@@ -141,6 +142,9 @@ def release_gradients(
     if vmf_rows:
         every, among = len(vmf_rows) == models, _span(vmf_rows)
         chosen = released if every else {name: g[among] for name, g in released.items()}
+        if takes_part is None:
+            takes_part = torch.ones((models, inputs.shape[-2]), dtype=torch.bool)
+        _point_anywhere(chosen, takes_part[among].any(dim=1), generator)
         concentrations = np.array([releases[k].noise for k in vmf_rows])
         for name, g in add_vmf_noise(chosen, concentrations, generator).items():
             if every:
@@ -148,6 +152,13 @@ def release_gradients(
             else:
                 released[name][among] = g
     return released
+
+
+def _point_anywhere(gradient: Weights, filled: torch.Tensor, generator: torch.Generator) -> None:
+    """Let the sums of batches without a record, which have no direction, point anywhere."""
+    if not bool(filled.all()):
+        for g in gradient.values():
+            g[~filled] = torch.empty_like(g[~filled]).normal_(generator=generator)
 
 
 def _span(rows: list[int]) -> slice | list[int]:

@@ -13,6 +13,7 @@ from torch.nn.modules.batchnorm import _BatchNorm, _NormBase
 
 __all__ = [
     "Loss",
+    "check_classes",
     "check_labels",
     "outputs_of",
     "plain_attention",
@@ -141,10 +142,14 @@ def check_labels(network: nn.Module, records: torch.Tensor, labels: torch.Tensor
             f"network must return outputs (n, classes) for n = {len(records)} records; got shape "
             f"{tuple(outputs.shape)}"
         )
-    classes = outputs.shape[1]
+    check_classes(labels, outputs.shape[1])
+
+
+def check_classes(labels: torch.Tensor, classes: int) -> None:
+    """Refuse integer labels that are none of the classes, which count from zero."""
     wrong = labels[(labels < 0) | (labels >= classes)]
     if len(wrong):
         raise ValueError(
-            f"labels must be in [0, {classes - 1}], the network's outputs; got {int(wrong[0])} "
-            "(another loss than the cross-entropy is given as loss)"
+            f"labels must be in [0, {classes - 1}], positions of the network's outputs; got "
+            f"{int(wrong[0])}"
         )
