@@ -52,10 +52,21 @@ ALTERED = {
             by("layer", "errors"),
             at(f"layer == '{BITS}'", "errors of bits"),
         ),
-        "bits of a value": at(f"layer == '{CODE}'", "bits of a value that the code sends"),
-        "wrong values": at(f"layer == '{CODE}'", "wrong values of coded copies []"),
     }
 }
+SCENARIOS = (
+    scenario(
+        "one wrong value in every coded copy",
+        column("errors", "wrong values", lambda c: c + 1, f"layer == '{CODE}'"),
+        "O-071",
+    ),
+    scenario(
+        "one bit of eight left out by the code",
+        column("errors", "bits of a value", lambda c: c * 7 / 8, f"layer == '{CODE}'"),
+        "O-071",
+    ),
+)
+
 Prior = attacks.TransformPrior
 Copy = tuple[torch.Tensor, dict[str, float]]
 
