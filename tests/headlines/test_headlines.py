@@ -204,6 +204,15 @@ def test_found_answers():
     without = sigma * rng.standard_normal((20_000, steps))
     level = np.quantile(np.log1p(rate * np.expm1((without - 0.5) / sigma**2)).sum(axis=1), 0.9)
     assert np.mean(score > level) == pytest.approx(bound, abs=0.02)
+    # lost to who has a list, safe from paper A's attacker, who knows the steps and averages them,
+    # and still if shrunken by the best factor: other digits' mean errs less
+    digits = _digits(4000)
+    variance = digits.var(axis=0).mean()
+    counts = np.maximum(rng.binomial(steps, rate, len(digits)), 1)
+    copies = sigma**2 * np.sum(digits**2, axis=1) / counts
+    shrunken = copies / (1 + digits.shape[1] * sigma**2 / counts)
+    assert bound > 4 * 0.1
+    assert copies.mean() > 10 * variance and shrunken.mean() > 1.2 * variance
 
 
 # --- noises, defences, knowledge ---------------------------------------------------------------

@@ -37,18 +37,11 @@ MARGIN = 0.05
 ALTERED = {
     "floors": {"256 levels": "floors", "floor": "Shannon's floors", "linear layer, 256": "errors"},
     "channels": {"sphere": "nats of the sphere", "limit": "limits"},
-    "secret": {"sampled": "nats while the steps are secret"},
+    "secret": {"sampled": "nats while the steps are secret", "secret": "the most that they can be"},
+    "digits": {"set": "floors of a set"},
     "meeting": {"paper C": at("N == N.max()", "floors by paper C's bound in many dimensions")},
     "chances": {"information": "chances by information"},
 }
-SCENARIOS = (
-    scenario("a set whose records are never safe", column("digits", "set", lambda c: 0.0)),
-    scenario(
-        "secrecy makes no difference",
-        frame("secret", lambda t: t.assign(secret=t["known"])),
-        "O-062",
-    ),
-)
 
 
 @measurement

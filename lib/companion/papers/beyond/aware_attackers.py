@@ -43,14 +43,6 @@ ALTERED = {
         "gain": at("defence in ['None', 'GradClip']", "gains where there is nothing to know [dB]")
     },
 }
-SCENARIOS = (
-    scenario(
-        "aware and oblivious attackers exchanged",
-        frame("lowest errors", lambda t: t.rename(columns=_EXCHANGED)),
-        *("", "O-045", "O-046"),
-    ),
-)
-_EXCHANGED: dict[str, str] = {"aware RMSE": "oblivious RMSE", "oblivious RMSE": "aware RMSE"}
 #: shares of the oblivious attackers' error: several decibels less, three at least; a tenth less
 SEVERAL, TENTH = 10 ** (-3 / 20), 0.9
 

@@ -65,11 +65,6 @@ SCENARIOS = (
         column("errors", "bits of a value", lambda c: c * 7 / 8, f"layer == '{CODE}'"),
         "O-071",
     ),
-    scenario(
-        "a grey picture in place of those with the prior",
-        column("errors", "MSE", lambda c: 0.1, f"layer in ['{TRANSFORM}', '{PRIOR}']"),
-        "O-072",
-    ),
 )
 
 Prior = attacks.TransformPrior

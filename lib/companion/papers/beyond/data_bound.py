@@ -49,13 +49,6 @@ BELOW = 0.9
 ALTERED = {
     "success": {"likelihood": "successes", "data bound": "bounds from the data"},
 }
-SCENARIOS = (
-    scenario(
-        "candidates of one class as far apart as any",
-        frame("success", lambda t: t.assign(**{"data bound": t["bound"]})),
-        *("", "O-023"),
-    ),
-)
 
 
 @measurement

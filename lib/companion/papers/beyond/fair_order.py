@@ -41,7 +41,6 @@ PARAMETERS = {
     "resamples": Parameter("int", 2000, 10000, _OURS, "resamples for intervals", low=200),
 }
 SETTLES = ("O-031", "E-D-25")
-_EXCHANGED = {"cosine": "log capacity", "log capacity": "cosine"}
 _OF = "pairing == '{}' and order == '{}'"
 ALTERED = {
     "equal capacity": {"difference": "differences of errors at equal capacity []"},
@@ -53,14 +52,6 @@ ALTERED = {
         )
     },
 }
-SCENARIOS = (
-    scenario(
-        "capacity and the cosine exchanged",
-        column("correlations", "order", lambda c: c.replace(_EXCHANGED)),
-        *("", "O-031"),
-    ),
-)
-
 #: pairings of the noises, with their markers
 _PAIRINGS = {"printed pairs": "o", "equal epsilon": "^", "equal capacity": "s"}
 _TOGETHER = "the last two together"

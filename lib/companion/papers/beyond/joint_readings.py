@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 import torch
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator, NullFormatter
 
 from companion.exhibit import *
 from companion.experiments.batch_attacks import (
@@ -283,47 +282,34 @@ def judge(tables: Tables) -> Iterator[Verdict]:
 # Picture -----------------------------------------------------------------------------------------
 
 _MARKERS = ("o", "s", "^")
-#: larger shares of the noise are drawn here
-MOST = 3.0
 
 
 def caption(tables: Tables) -> str:
     readings = len(fits(tables["errors"]))
     return (
-        f"Table II of paper D under {readings} readings of what it does not state, one mark each. "
-        "Left: the error without defence, ours over print, and the row farthest from print among "
-        "clipping alone and VMF noise; a reading that explains these rows lies at the lower end of "
-        "the dashed line. Right: the share of the printed Gaussian noise that would give the "
-        "printed errors, extrapolated beyond the two that were tried, a fifth and all of it, and "
-        f"drawn at {MOST:g} where it is more. "
-        "Larger marks: larger first weights."
+        f"Table II of paper D under {readings} readings of what it does not state, one mark each: "
+        "the error without defence, ours over print, and the row farthest from print among "
+        "clipping alone and VMF noise. A reading that explains these rows lies at the lower end of "
+        "the dashed line. Larger marks: larger first weights."
     )
 
 
 @drawing
 def draw(tables: Tables) -> Figure:
     table = fits(tables["errors"]).reset_index()
-    figure, ((left, right),) = panels(1, 2, 4.0, 3.4)
+    figure, ((axis,),) = panels(1, 1, 5.2, 3.6)
     starts, pixels = (list(dict.fromkeys(table[name])) for name in ("start", "pixels"))
     colours = dict(zip(starts, COLOURS, strict=False))
     markers = dict(zip(pixels, _MARKERS, strict=False))
     for _, row in table.iterrows():
         look = {"marker": markers[row["pixels"]], "color": colours[row["start"]]}
         look |= {"ms": 5 + 2 * math.log2(row["weights"] / table["weights"].min()), "alpha": 0.85}
-        undefended = math.exp(row["undefended"])
-        left.plot(undefended, math.exp(row["others"]), **look)
-        right.plot(undefended, min(row["noise"], MOST), **look)
-    left.set(ylabel="farthest other row, a factor", ylim=(1, None))
-    right.axhline(1, color=GREY, linestyle="--", linewidth=1.1)
-    right.set(ylabel="noise over the printed one", yscale="log", ylim=(0.1, 1.1 * MOST))
-    right.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    right.yaxis.set_major_formatter("{x:g}")
-    right.yaxis.set_minor_formatter(NullFormatter())
-    for axis in (left, right):
-        axis.axvline(1, color=GREY, linestyle="--", linewidth=1.1)
-        axis.set(xlabel="undefended MSE over print")
+        axis.plot(math.exp(row["undefended"]), math.exp(row["others"]), **look)
+    axis.axvline(1, color=GREY, linestyle="--", linewidth=1.1)
+    axis.set(xlabel="undefended MSE over print", ylabel="farthest other row, a factor")
+    axis.set_ylim(1, None)
     handles = [legend_line(f"{name} start", colour, "", "o") for name, colour in colours.items()]
     if len(pixels) > 1:
         handles += [legend_line(f"pixels {name}", GREY, "", m) for name, m in markers.items()]
-    legend_above(figure, handles, 4)
+    legend_above(figure, handles, 3)
     return figure

@@ -16,7 +16,7 @@ from matplotlib import pyplot as plt
 from matplotlib.figure import Figure, SubFigure
 
 from companion.exhibit import *
-from companion.exhibit import BLACK, constant
+from companion.exhibit import BLACK
 from companion.experiments.informed_adversary import replayed
 from companion.papers.beyond.learnt_prior import recorded_denoiser
 from companion.papers.beyond.record_errors import (
@@ -108,38 +108,16 @@ ALTERED = {
                 where=f"one == '{LEARNT}'",
             ),
             at(f"one == '{BY_CLASS}'", "errors of the label's filter"),
-            at(f"one == '{LISTED}' and other == '{LEARNT}'", "errors of the list"),
+            at(f"one == '{LISTED}'", "errors of the list"),
+            at(f"one == '{SEARCH}'", "errors of the search over the mean image's"),
         )
     }
 }
 SCENARIOS = (
     scenario(
-        "a search without prior that beats the mean image",
-        column(
-            "pairs",
-            "ratio",
-            constant(0.5),
-            f"one == '{SEARCH}' and other == '{MEAN}' and epsilon == {PAYS[0]}",
-        ),
-        *("", "O-121"),
-    ),
-    scenario(
         "a run without the epsilon at which the search fails",
         frame("pairs", lambda t: t[t["epsilon"] != PAYS[0]]),
         *("", "O-121"),
-    ),
-    scenario(
-        "a list that names every digit at any epsilon",
-        column("pairs", "ratio", constant(0.0), f"one == '{LISTED}' and epsilon <= {NOTHING}"),
-        "O-143",
-    ),
-    scenario(
-        "a list worth no more than the denoiser",
-        column(
-            *("pairs", "ratio", constant(0.44)),
-            f"one == '{LISTED}' and other == '{MEAN}' and {_PAYING}",
-        ),
-        "O-143",
     ),
 )
 
