@@ -111,13 +111,14 @@ def _figures(folder: Path, gallery: Gallery, files: Files) -> dict[str, str]:
             picture, alt = recorded, alternative(exhibit, gallery.recorded.records[exhibit])
         paper = "" if ours else f"{escape(PAPERS[row.paper_key])}, "
         verdict = "" if ours else badge(gallery.status(exhibit))
+        title = escape(row.title).rstrip(".")
         fragments[f"_figure_{name}.md"] = "\n".join(
             [
                 f":::{{figure}} {picture}",
                 f":alt: {one_line(alt)}",
                 ":align: center",
                 "",
-                f"{paper}{exhibit_link(exhibit)}: {escape(row.title).rstrip('.')}. {verdict}".rstrip(),
+                f"{paper}{exhibit_link(exhibit)}: {title}. {verdict}".rstrip(),
                 ":::",
                 "",
             ]

@@ -59,7 +59,7 @@ def recorded_block(
     origin = record.provenance
     memory = "" if origin.peak_memory_gb is None else f" and {origin.peak_memory_gb:g} GB of memory"
     frozen = f" Its verdicts are those of the run: {escape(judging.lacks)}." * bool(judging.lacks)
-    ran = escape(record.result["ran"]).rstrip(".")
+    ran = escape(record.ran).rstrip(".")
     about = (
         f"{{doc}}`Recorded </book/generated/recorded>`: {ran}. Run on {origin.time[:10]} "
         f"on {_machine(record)}, seed {origin.seed}, in "
