@@ -13,9 +13,8 @@ import pytest
 
 from altered_tables import recorded
 from companion.study import all_exhibits, find_exhibit, registry
-from companion.study.falsifiers import World, judged_in, with_frames, worst
-from companion.study.recorded import RECORDED
-from companion.study.stored_tables import FOLDER, read_tables
+from companion.study.falsifiers import World, judge_world, replace_frames, worst_statuses
+from companion.study.records import FOLDER, RECORDED, read_tables
 from companion.study.tables import file_stem
 from companion.study.verdicts import UNJUDGED
 
@@ -33,14 +32,14 @@ YARDSTICKS = ("printed", "references", "guesses")
 def runs_of(exhibit):
     """The stored quick run's tables and, where there is one, the record's, with their statuses."""
     root, module = registry.project_root(), find_exhibit(exhibit).file
-    tables = [read_tables(root / FOLDER / exhibit, exhibit)]
+    tables = [read_tables(root / FOLDER / exhibit)]
     if (root / RECORDED / exhibit).is_dir():
         tables.append(recorded(exhibit))
-    return [(one, worst(judged_in(module, World(one)))) for one in tables]
+    return [(one, worst_statuses(judge_world(module, World(one)))) for one in tables]
 
 
 def turned(exhibit, tables, before, world):
-    after = worst(judged_in(find_exhibit(exhibit).file, world))
+    after = worst_statuses(judge_world(find_exhibit(exhibit).file, world))
     return {target for target in before if after.get(target) != before[target]}
 
 
@@ -62,7 +61,7 @@ def scaled(tables, name, table, columns, factor):
             c: table[c].where(new.isna(), new.map("{:.12g}".format)) for c, new in numbers.items()
         }
         return World(tables, {name: table.assign(**text)})
-    return with_frames(World(tables), {name: table.assign(**numbers)})
+    return replace_frames(World(tables), {name: table.assign(**numbers)})
 
 
 def rows_of(exhibit, scale, targets):
@@ -121,7 +120,7 @@ def twice_as_large(tables, columns):
         frames[name] = table.assign(
             **larger, **{c: table[c] - 10 * np.log10(2) for c in own if c not in doubled}
         )
-    return with_frames(World(tables), frames)
+    return replace_frames(World(tables), frames)
 
 
 @pytest.mark.parametrize("exhibit", EXHIBITS)
