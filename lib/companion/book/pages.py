@@ -116,7 +116,7 @@ def _figures(folder: Path, gallery: Gallery, files: Files) -> dict[str, str]:
                 f":alt: {one_line(alt)}",
                 ":align: center",
                 "",
-                f"{paper}{exhibit_link(exhibit)}: {escape(row.title).rstrip('.')}. {verdict}".rstrip(),
+                f"{paper}{exhibit_link(exhibit)}: {escape(row.title).rstrip('.')}. {verdict}",
                 ":::",
                 "",
             ]
