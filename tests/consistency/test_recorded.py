@@ -180,6 +180,7 @@ def test_data_without_a_checksum_is_found(project: Path) -> None:
     assert len(checks.unknown_data(project)) == bool(registry.costs()[RECORDS[0]].needs_data)
 
 
+@pytest.mark.skipif(not shutil.which("git"), reason="git is not installed")
 def test_code_that_is_not_known_is_found(project: Path) -> None:
     def git(*arguments: str) -> str:
         command = ["git", "-C", str(project), "-c", "user.name=t", "-c", "user.email=t@example.org"]

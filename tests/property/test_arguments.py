@@ -1,4 +1,4 @@
-"""Numbers that no function means, put into the examples of every public function.
+"""Numbers that no function means, put into the examples of every public function; strict hosts.
 
 Each number of an example's calls is replaced by nan, a text, or, where it is whole, the float that
 equals it. What comes back is no nan; what is refused is refused in words that say what must be.
@@ -11,6 +11,7 @@ import inspect
 import math
 import warnings
 
+import numpy as np
 import pytest
 
 MODULES = ("bounds", "metrics", "privacy", "special")
@@ -98,3 +99,9 @@ def test_numbers_that_cannot_be_meant_are_refused_in_words(name):
         if "nan" in repr(found) or not equal:
             faults.append(f"{what}: accepted, {found!r}")
     assert not faults
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_examples_run_where_the_host_makes_errors_of_underflow(name):
+    with np.errstate(all="raise"):
+        _run(ast.parse(EXAMPLES[name]))

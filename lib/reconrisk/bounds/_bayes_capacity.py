@@ -23,6 +23,7 @@ _NEGLIGIBLE = 60.0
 MAX_DIMENSION = 1e8
 
 
+@np.errstate(under="ignore")
 def bayes_capacity_gaussian(
     dimension: ArrayLike, noise_std: ArrayLike, radius: ArrayLike
 ) -> np.ndarray:

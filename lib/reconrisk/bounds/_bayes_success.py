@@ -284,6 +284,7 @@ def sum_score_success(run: DPSGD, prior_size: int) -> float:
     return float(min(weights @ values / weights.sum(), 1.0))
 
 
+@np.errstate(under="ignore")
 def bayes_success_subsampled(run: DPSGD, prior_size: int) -> float:
     """Success of the best attack on n equally likely orthogonal candidates under sub-sampling.
 

@@ -23,6 +23,7 @@ _GAUSS = np.polynomial.legendre.leggauss(16)
 LogDensity = Callable[[np.ndarray], np.ndarray]
 
 
+@np.errstate(under="ignore")
 def bayes_success_vmf(concentration: float, dimension: int, prior_size: int) -> float:
     """Success of the best attack on n equally likely candidates with orthogonal directions.
 

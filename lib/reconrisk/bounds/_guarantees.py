@@ -677,6 +677,7 @@ def _log_rest(log_p: float) -> float:
     return float(special.log1mexp(np.array(log_p)))
 
 
+@np.errstate(under="ignore")
 def _divergence(order: np.ndarray, p: float, q: float) -> np.ndarray:
     """Return the Renyi divergences of two coins, given by their log odds."""
     log_p, rest_p, log_q, rest_q = (-np.logaddexp(0.0, x) for x in (-p, p, -q, q))

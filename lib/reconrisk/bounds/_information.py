@@ -63,6 +63,7 @@ def advantage(success: ArrayLike, prior_success: ArrayLike) -> np.ndarray:
     return ((s - kappa) / (1.0 - kappa))[()]
 
 
+@np.errstate(under="ignore")
 def fano_success(
     mutual_information: ArrayLike,
     prior_size: ArrayLike | None = None,
@@ -130,6 +131,7 @@ def fano_success(
     return _largest_success(target, log_n, log)
 
 
+@np.errstate(under="ignore")
 def information_success(
     mutual_information: ArrayLike,
     prior_success: ArrayLike | None = None,

@@ -136,6 +136,7 @@ def mse_floor_gaussian(
     return _of_log(total.reshape(nats.shape), log)
 
 
+@np.errstate(under="ignore")
 def mse_floor_levels(
     information: ArrayLike,
     dimension: ArrayLike,

@@ -91,6 +91,7 @@ def rero_gaussian(
     return args.probability(special.log_normal_cdf_shifted(log_kappa, shift), log)
 
 
+@np.errstate(under="ignore")
 def rero(
     run: DPSGD | SampledRun | Iterable[Release | SampledRun],
     prior_success: float | None = None,
@@ -175,6 +176,7 @@ def rero(
     return Enclosure(*(float(v[0]) for v in probabilities_outwards(low, high)))
 
 
+@np.errstate(under="ignore")
 def rero_curve(
     run: DPSGD | SampledRun | Iterable[Release | SampledRun],
     prior_success: ArrayLike,

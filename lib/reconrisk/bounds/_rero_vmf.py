@@ -35,6 +35,7 @@ __all__ = ["rero_vmf", "rero_vmf_curve", "rero_vmf_one_release"]
 _NARROW = 1e-5
 
 
+@np.errstate(under="ignore")
 def rero_vmf(
     concentration: float,
     dimension: int,
@@ -112,6 +113,7 @@ def rero_vmf(
     return Enclosure(*(float(v[0]) for v in probabilities_outwards(low, high)))
 
 
+@np.errstate(under="ignore")
 def rero_vmf_curve(
     concentration: float,
     dimension: int,

@@ -18,6 +18,7 @@ __all__ = ["amplify", "compose", "epsilon_from_renyi", "log_delta_from_renyi"]
 _ROUNDING = 1e-12
 
 
+@np.errstate(under="ignore")
 def renyi_gaussian(run: DPSGD, orders: ArrayLike) -> np.ndarray:
     """Rényi divergences of a run, the larger ones of both directions, rounded up.
 

@@ -54,6 +54,7 @@ def mechanism_of(run: DPSGD) -> Mechanism:
     return Mechanism(1.0 / float(run.noise_multiplier), float(run.sampling_rate), int(run.steps))
 
 
+@np.errstate(under="ignore")
 def epsilon(
     run: DPSGD | SampledRun | Iterable[Release | SampledRun],
     delta: float,
@@ -206,6 +207,7 @@ def _largest(holds: Callable[[float], bool]) -> float:
     return low
 
 
+@np.errstate(under="ignore")
 def delta(
     run: DPSGD | SampledRun | Iterable[Release | SampledRun],
     epsilon: float,
@@ -291,6 +293,7 @@ def _outer_delta(mechanism: Mechanism, epsilon: float) -> Enclosure:
 
 
 @arguments.names_sampling_rate
+@np.errstate(under="ignore")
 def noise_for_epsilon(
     epsilon: float, delta: float, *, sampling_rate: float = 1.0, steps: int = 1
 ) -> float:
@@ -365,6 +368,7 @@ def noise_for_epsilon(
 
 
 @arguments.names_sampling_rate
+@np.errstate(under="ignore")
 def noise_for_success(
     success: float, prior_success: float, *, sampling_rate: float = 1.0, steps: int = 1
 ) -> float:

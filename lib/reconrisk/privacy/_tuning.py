@@ -31,6 +31,7 @@ _ROUNDING = 1e-12
 _NEAR = 2
 
 
+@np.errstate(under="ignore")
 def tuned_epsilon(run: DPSGD, delta: float, runs: float, law: str = "fixed") -> float:
     """Upper bound on epsilon if only the best of several runs is published, chosen on their data.
 

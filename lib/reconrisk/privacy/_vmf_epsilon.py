@@ -20,6 +20,7 @@ __all__ = ["vmf_epsilon"]
 _ROUNDS = 10
 
 
+@np.errstate(under="ignore")
 def vmf_epsilon(
     concentration: float,
     dimension: int,

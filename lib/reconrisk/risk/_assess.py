@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 import reconrisk
 from reconrisk._types import DPSGD
 from reconrisk.risk._catalogue import KINDS
@@ -13,6 +15,7 @@ from reconrisk.risk._settings import Questions, Record, TrainingRun, TwoLayerMod
 __all__ = ["assess"]
 
 
+@np.errstate(under="ignore")
 def assess(
     run: TrainingRun | DPSGD,
     record: Record | None = None,

@@ -280,6 +280,7 @@ def _minus_product(x: np.ndarray, nu: np.ndarray) -> np.ndarray:
 # --- the series --------------------------------------------------------------------------------
 
 
+@np.errstate(under="ignore")
 def _series(nu: np.ndarray, x: np.ndarray) -> np.ndarray:
     """Return ``0F1(; nu + 1; x**2/4) - 1`` term by term; every term is positive."""
     quarter = 0.25 * x * x

@@ -17,6 +17,7 @@ __all__ = ["log1mexp", "over_blocks"]
 BLOCK = 8192
 
 
+@np.errstate(under="ignore")
 def over_blocks(
     function: Callable[..., np.ndarray], *arrays: np.ndarray, block: int = BLOCK
 ) -> np.ndarray:
