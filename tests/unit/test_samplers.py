@@ -13,7 +13,11 @@ from scipy import special as sc
 from reconrisk import DPSGD, bounds, privacy, risk
 from reconrisk.privacy import Allocation, SampledRun
 from reconrisk.privacy._fixed_size import FixedSizeBound
-from reconrisk.privacy._outer import outer_delta
+from reconrisk.privacy._outer import (
+    _by_taken_batches,
+    enclose_full_batch_delta,
+    outer_delta,
+)
 
 DELTA = 1e-5
 
@@ -511,3 +515,13 @@ def test_runs_of_other_samplers_compose():
 def test_a_sampled_run_has_single_numbers(wrong):
     with pytest.raises(TypeError, match="noise_multiplier must be a single number"):
         privacy.SampledRun(wrong, 0.1, 10, "fixed")
+
+
+def test_more_batches_with_the_record_than_are_counted_tell_everything():
+    """Twenty batches say nothing at this epsilon, 25 everything; the sum stops in between."""
+    run, epsilon = DPSGD(0.05, 0.02, 50), 4500.0
+    k = np.arange(1, 51)
+    told = [enclose_full_batch_delta(math.sqrt(i) / 0.05, epsilon).lower for i in k]
+    average = float(stats.binom.pmf(k, 50, 0.02) @ told)
+    found = _by_taken_batches(run, epsilon, math.sqrt(50) / 0.05)
+    assert 0.0 < average <= found
