@@ -264,6 +264,9 @@ study.judge(fig4, tables)
 #
 # ### Table 5: what a defence costs
 #
+# :::::{dropdown} How it is measured, and what that confirms
+# :class-container: argument
+#
 # The utility of a defence is the training loss reached with every gradient passed through it. The paper makes
 # single runs. We make several, with the same first weights and batches under every
 # defence ({func}`reconrisk.training.train_under_defences`), and at two learning rates. The rates
@@ -273,6 +276,7 @@ study.judge(fig4, tables)
 # difference from strong pruning is nearly gone: the verdicts require both rates. Local aggregation, which
 # the paper's table leaves out, costs little or nothing. Single runs, as printed, do not order the
 # milder settings.
+# :::::
 
 # %%
 from reconrisk.mechanisms import Noise

@@ -464,7 +464,7 @@ def test_a_picture_after_the_recorded_one_is_folded_and_has_no_caption_twice() -
     shown = Shown("mean_to_extreme/fig1", "notebooks/a", result("mean_to_extreme/fig1"), b"png")
     stage._captioned(cell, shown, second=True)
     assert "hide-output" in cell.metadata["tags"]
-    assert cell.metadata["mystnb"]["code_prompt_show"] == "Show the quick run's picture"
+    assert cell.metadata["mystnb"]["code_prompt_show"] == "Quick run"
     said = cell.metadata["mystnb"]["figure"]["caption"]
     assert said.startswith("The quick run of the same. Run here:") and "What it shows" not in said
 

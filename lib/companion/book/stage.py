@@ -334,7 +334,7 @@ def _captioned(cell: NotebookNode, shown: Shown, second: bool = False) -> list[N
         profile = result.get("profile", "quick")
         caption = f"The {profile} run of the same."
         cell.metadata["tags"] = [*cell.metadata.get("tags", []), "hide-output"]
-        prompt = {"code_prompt_show": f"Show the {profile} run's picture"}
+        prompt = {"code_prompt_show": f"{profile.capitalize()} run"}
         cell.metadata["mystnb"] = cell.metadata.get("mystnb", {}) | prompt
     cell.metadata["mystnb"] = {
         **cell.metadata.get("mystnb", {}),
@@ -389,7 +389,7 @@ def _footing(
     result = shown.result or {}
     profile, seed = result.get("profile", "quick"), result.get("seed", 0)
     lines = [
-        "::::{dropdown} Rerun, download, cite",
+        "::::{dropdown} Rerun, cite",
         ":class-container: exhibit-details",
         "",
         "```bash",
