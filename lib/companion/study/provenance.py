@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from companion.kernels import kernels_in_use
 from companion.study import registry
@@ -31,7 +31,7 @@ from companion.study.sources import PACKAGES as OURS
 from companion.study.sources import package_folder, sha256, source_files
 
 if TYPE_CHECKING:
-    from companion.study.running import Study
+    from companion.study.session import Context
 
 #: packages whose versions the provenance holds.
 PACKAGES = ("numpy", "scipy", "torch", "pandas", "matplotlib", "scikit-image", "scikit-learn")
@@ -122,6 +122,13 @@ def _canonical(value: Any) -> str:
 # Provenance -----------------------------------------------------------------------------------
 
 
+class Session(Protocol):
+    """What gives each exhibit its parameters and data: a :class:`~companion.study.Study`."""
+
+    def context(self, exhibit_id: str) -> Context:
+        """Return what the exhibit's ``measure`` is given."""
+
+
 @dataclass(frozen=True)
 class Provenance:
     """How a result was computed: with which code, data, parameters and machine.
@@ -171,7 +178,7 @@ class Provenance:
     time: str = ""
 
 
-def describe_run(session: Study, exhibit_id: str, seconds: float) -> Provenance:
+def describe_run(session: Session, exhibit_id: str, seconds: float) -> Provenance:
     """Return the provenance of a result that ``session`` has just computed in ``seconds``."""
     exhibit = find_exhibit(exhibit_id)
     context = session.context(exhibit_id)
@@ -247,7 +254,7 @@ class Reason:
         return f"{self.kind}: {self.what}"
 
 
-def explain(exhibit_id: str, stored: Provenance | None, session: Study) -> list[Reason]:
+def explain(exhibit_id: str, stored: Provenance | None, session: Session) -> list[Reason]:
     """Return the reasons to run an exhibit again; none if the stored result answers.
 
     ``stored`` is the provenance of the stored result, None if there is none; ``session`` holds the
