@@ -161,12 +161,12 @@ def equally_accurate():
 
 
 def ahead():
-    return [f"{v:.2f}".lstrip("0") for v in equally_accurate().groupby("n")["ahead"].mean()]
+    return [f"{v:.2f}" for v in equally_accurate().groupby("n")["ahead"].mean()]
 
 
 def cosines_at_equal_accuracy():
     mean = np.exp(equally_accurate().groupby("n")[["trained", "attacked"]].mean())
-    trained = [f"{v:.2f}".lstrip("0") for v in mean["trained"]]
+    trained = [f"{v:.2f}" for v in mean["trained"]]
     return [*trained, *(f"{v:.1f}" for v in mean["attacked"])]
 
 
