@@ -1538,7 +1538,7 @@ def _edges() -> tuple[Mutant, ...]:
             polar,
             "bound = blocks * np.cumsum(z[order]) / 2",
             "bound = np.cumsum(z[order]) / 2",
-            tests=on_bits,
+            tests=on_sides,
         ),
         Mutant(
             "polar codes: the energy of a block for that of a value",
@@ -1552,7 +1552,7 @@ def _edges() -> tuple[Mutant, ...]:
             bits,
             "bit = (rest >= 2**j - 0.5)",
             "bit = (rest > 2**j - 0.5)",
-            tests=on_bits,
+            tests=on_sides,
         ),
         Mutant(
             "bits: a zero's sign is the one's",
@@ -1566,7 +1566,7 @@ def _edges() -> tuple[Mutant, ...]:
             vmf,
             "seed = torch.randint(2**62, (1,), generator=generator, device=generator.device)",
             "seed = torch.ones(1, dtype=torch.int64, device=generator.device)",
-            tests=("unit/test_vmf_sampling.py",),
+            tests=on_sides,
         ),
         Mutant(
             "vMF noise: directions that no generator determines",
@@ -1580,7 +1580,7 @@ def _edges() -> tuple[Mutant, ...]:
             bundled,
             "flat, labels = part(loaded.data, loaded.target, 16)",
             "flat, labels = part(loaded.data, np.roll(loaded.target, 1), 16)",
-            tests=on_datasets,
+            tests=on_sides,
         ),
         Mutant(
             "digits: pictures a sixteenth too bright",

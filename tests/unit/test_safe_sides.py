@@ -1,13 +1,14 @@
-"""Bounds that lie on the safe side to their last digit, against enclosures and 40 digits."""
+"""Facts by other routes: safe sides to the last digit, rounded bits, fresh draws, right labels."""
 
 from __future__ import annotations
 
 import mpmath
 import numpy as np
 import pytest
+import torch
 from scipy.special import ndtr
 
-from reconrisk import DPSGD, bounds, privacy
+from reconrisk import DPSGD, attacks, bounds, datasets, mechanisms, privacy
 from reconrisk.privacy._phases import grouped_runs
 
 SAMPLED = DPSGD(1.0, 0.05, 100)
@@ -64,3 +65,33 @@ def test_a_group_in_full_batches_is_one_release_with_less_noise():
     pair = privacy.epsilon([privacy.Group(DPSGD(4.0), 2)], 1e-5)
     one = privacy.epsilon(DPSGD(2.0), 1e-5)
     assert pair.lower <= one.upper and one.lower <= pair.upper
+
+
+# Bits, draws and labels --------------------------------------------------------------------------
+
+
+def test_the_union_bound_of_a_polar_code_counts_every_block():
+    code = attacks.polar_code(energy=1e4, bits=2000, length=256)
+    chances = attacks.bhattacharyya(code.length, code.energy)[code.information] / 2
+    assert code.blocks > 1
+    assert code.error_bound == pytest.approx(code.blocks * chances.sum())
+
+
+def test_a_half_is_rounded_up():
+    assert attacks.pixel_bits(torch.tensor([0.5]), depth=2).tolist() == [[1.0], [0.0]]
+
+
+def test_a_sampler_s_draws_have_their_own_cosines():
+    generator = torch.Generator().manual_seed(1)
+    gradient = {"weight": torch.ones(1, 50)}
+    cosines = {
+        float(mechanisms.add_vmf_noise(gradient, 20.0, generator)["weight"].sum()) for _ in range(4)
+    }
+    assert len(cosines) == 4
+
+
+def test_labels_are_those_of_the_pictures_beside_them():
+    digits = datasets.classified("digits", split="all")
+    means = np.stack([digits.inputs[digits.labels == label].mean(axis=0) for label in range(10)])
+    nearest = np.square(digits.inputs[:, None] - means).sum(axis=2).argmin(axis=1)
+    assert np.mean(nearest == digits.labels) > 0.85
