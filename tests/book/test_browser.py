@@ -170,7 +170,7 @@ def test_ledger_filters(address, page) -> None:
     rows = page.locator("table.ledger tbody tr")
     every = rows.count()
     assert every > 200
-    page.fill("form.ledger-filter input", "jensen")
+    page.fill("form.ledger-filter input", "capacity")
     by_word = page.locator("table.ledger tbody tr:visible").count()
     assert 0 < by_word < every
     assert page.locator("form.ledger-filter output").inner_text() == f"{by_word} of {every}"
