@@ -295,7 +295,7 @@ def test_columns_that_are_altered_are_there_and_are_no_standard_errors(exhibit):
             assert all(isinstance(part, str) or list(part(table)) for part in parts), "no such row"
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", sorted(FAMILIES))
 def test_tables_that_a_family_alters_are_those_of_one_of_its_exhibits(family):
     have = {name for exhibit in FAMILIES[family] for name in stored(exhibit)}
     assert {name for name in getattr(sys.modules[family], "ALTERED", {}) if "/" not in name} <= have
