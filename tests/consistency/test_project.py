@@ -45,9 +45,14 @@ def test_the_project_gives_one_address() -> None:
 
 
 def test_environments_install_the_same() -> None:
-    environment = yaml.safe_load((ROOT / "environment.yml").read_text())
-    pip = next(d["pip"] for d in environment["dependencies"] if isinstance(d, dict))
-    assert pip == ["-c constraints.txt", "-e .", "-e lib/companion[book,test]"]
+    asked, python = {}, {}
+    for name in ("environment.yml", "binder/environment.yml"):
+        *plain, last = yaml.safe_load((ROOT / name).read_text())["dependencies"]
+        asked[name], python[name] = last["pip"], plain[0]
+    assert len(set(python.values())) == 1
+    assert asked["environment.yml"] == ["-c constraints.txt", "-e .", "-e lib/companion[book,test]"]
+    for path in (words.split()[1].partition("[")[0] for words in asked["binder/environment.yml"]):
+        assert (ROOT / "binder" / path).exists(), path
     for name in ("Makefile", "README.md"):
         assert "-e . -e 'lib/companion[book,test]'" in (ROOT / name).read_text(), name
 
