@@ -59,7 +59,7 @@ class DPSGD:
         if self.noise_multiplier < np.inf:
             arguments.real("noise_multiplier", self.noise_multiplier, 1e-100, 1e100)
         arguments.real("sampling_rate", self.sampling_rate, 1e-100, 1)
-        arguments.integer("steps", self.steps, 1)
+        object.__setattr__(self, "steps", arguments.count("steps", self.steps))
         arguments.real("max_grad_norm", self.max_grad_norm, 0, np.inf, low_open=True)
 
 

@@ -144,10 +144,9 @@ class Classifier:
     classes: int = 10
 
     def __post_init__(self) -> None:
-        arguments.integer("inputs", self.inputs, 1)
-        if self.hidden is not None:
-            arguments.integer("hidden", self.hidden, 1)
-        arguments.integer("classes", self.classes, 2)
+        for name, least in (("inputs", 1), ("hidden", 1), ("classes", 2)):
+            if (value := getattr(self, name)) is not None or name != "hidden":
+                object.__setattr__(self, name, arguments.count(name, value, least))
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:

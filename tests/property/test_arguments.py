@@ -14,7 +14,7 @@ import warnings
 import numpy as np
 import pytest
 
-MODULES = ("bounds", "metrics", "privacy", "special")
+MODULES = ("attacks", "bounds", "mechanisms", "metrics", "privacy", "special", "training", "risk")
 #: takes five seconds a call
 _DEAR = "bounds.audit_noise"
 #: what an error says that explains itself

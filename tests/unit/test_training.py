@@ -94,7 +94,7 @@ def test_the_offset_and_scale_are_applied_before_the_layer():
 @pytest.mark.parametrize("value", [0.0, -1.0, float("nan")])
 def test_bad_settings_are_refused_by_name(value):
     gradient = {"a": torch.ones(1, 2)}
-    with pytest.raises(ValueError, match=r"max_grad_norm must be in \(0, inf\)"):
+    with pytest.raises(ValueError, match=r"max_grad_norm must be in \(0, inf"):
         clip(gradient, value)
     with pytest.raises(ValueError, match="noise_multiplier must be in"):
         DPSGD(noise_multiplier=value)

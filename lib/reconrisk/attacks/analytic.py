@@ -73,11 +73,8 @@ def rows_for_least_noise(max_grad_norm: float, data_norm: float) -> int:
     >>> attacks.rows_for_least_noise(max_grad_norm=1.0, data_norm=0.1)
     100
     """
-    if not (max_grad_norm > 0 and data_norm > 0):
-        raise ValueError(
-            "max_grad_norm and data_norm must be in (0, inf); "
-            f"got {arguments.shown(max_grad_norm)} and {arguments.shown(data_norm)}"
-        )
+    for name, value in (("max_grad_norm", max_grad_norm), ("data_norm", data_norm)):
+        arguments.real(name, value, 0, low_open=True, high_open=True)
     # rounding must not carry an integer ratio over to the next integer
     return max(1, math.ceil((max_grad_norm / data_norm) ** 2 * (1 - 1e-12)))
 
@@ -131,8 +128,7 @@ def observe(
     """
     if inputs.ndim != 2:
         raise ValueError(f"inputs must have shape (examples, N); got {tuple(inputs.shape)}")
-    if rows < 1:
-        raise ValueError(f"rows must be at least 1; got {arguments.shown(rows)}")
+    rows = arguments.count("rows", rows)
     layer = AttackLayer(
         inputs.shape[1],
         rows,

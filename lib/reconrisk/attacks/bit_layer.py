@@ -432,6 +432,7 @@ def send_coded(
         None if it carries nothing.
     """
     check_run(run)
+    bits = arguments.count("bits", bits, 0)
     code = polar_code(1 / run.noise_multiplier**2, bits, length=length, failure=failure)
     decoded = torch.full((len(inputs), bits), 0.5).to(inputs)
     if code is None:

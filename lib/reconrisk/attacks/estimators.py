@@ -100,6 +100,8 @@ def scaled_direction(
     threshold : float
         eta >= 0; where ``N eta >= ||X||^2`` the estimate is the zero vector.
     """
+    if not isinstance(data_norm, torch.Tensor):
+        data_norm = arguments.real("data_norm", data_norm, 0, high_open=True)
     norm = torch.as_tensor(data_norm, dtype=x_hat.dtype, device=x_hat.device)
     length = (norm**2 - x_hat.shape[-1] * threshold).clamp(min=0).sqrt()
     return length[..., None] * x_hat / x_hat.norm(dim=-1, keepdim=True)
@@ -152,6 +154,9 @@ def posterior_on_sphere(
     dimension = x_hat.shape[-1]
     if dimension < 2:
         raise ValueError(f"x_hat must have at least 2 values a record; got {dimension}")
+    arguments.real("noise_multiplier", noise_multiplier, 0, low_open=True, high_open=True)
+    if not isinstance(data_norm, torch.Tensor):
+        data_norm = arguments.real("data_norm", data_norm, 0, low_open=True, high_open=True)
     norm = torch.as_tensor(data_norm, dtype=x_hat.dtype, device=x_hat.device)
     length = x_hat.norm(dim=-1)
     concentration = repeats * length / (noise_multiplier**2 * norm)

@@ -88,6 +88,7 @@ def fit_features(network: WideHead, released: Released, labels: torch.Tensor) ->
     Examples
     --------
     >>> import torch
+    >>> from reconrisk.attacks import fit_features
     >>> from reconrisk.convnets import ConvNet, randomise_neurons
     >>> from reconrisk.training import client_updates
     >>> network = ConvNet(torch.Generator().manual_seed(0), side=8, channels=4, wide=64).eval()

@@ -87,7 +87,7 @@ def bhattacharyya(length: int, energy: float) -> np.ndarray:
     >>> attacks.bhattacharyya(4, 1.0).round(3).tolist()
     [0.976, 0.714, 0.6, 0.135]
     """
-    _power_of_two(length)
+    length = _power_of_two(length)
     energy = float(arguments.real("energy", energy, 0))
     z = np.array([math.exp(-energy / 2)])
     while z.size < length:
@@ -145,7 +145,7 @@ def polar_code(
     >>> code.bits >= 2000, code.error_bound <= 1e-3
     (True, True)
     """
-    _power_of_two(length)
+    length = _power_of_two(length)
     energy = float(arguments.real("energy", energy, 0, low_open=True))
     bits = int(arguments.integer("bits", bits, 1))
     failure = float(arguments.real("failure", failure, 0, 1, low_open=True, high_open=True))
@@ -259,7 +259,8 @@ def _cancel(ratios: torch.Tensor, frozen: np.ndarray) -> tuple[torch.Tensor, tor
     )
 
 
-def _power_of_two(length: int) -> None:
-    size = int(arguments.integer("length", length, 1))
+def _power_of_two(length: int) -> int:
+    size = arguments.count("length", length)
     if size & (size - 1):
         raise ValueError(f"length must be a power of two; got {length!r}")
+    return size

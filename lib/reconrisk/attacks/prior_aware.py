@@ -263,8 +263,8 @@ def draw_priors(
     ValueError
         If there are too few records (of some label).
     """
-    arguments.integer("prior_size", prior_size, 1)
-    arguments.integer("trials", trials, 1)
+    prior_size = arguments.count("prior_size", prior_size)
+    trials = arguments.count("trials", trials)
     device = generator.device
     least = pool_size if labels is None else int(labels.unique(return_counts=True)[1].min())
     if prior_size > least:
@@ -402,6 +402,10 @@ def prior_aware_attack(
             f"score the gradients with StepScores.of; got {type(classifier).__name__}"
         )
     check_classes(pool_labels, classifier.classes)
+    prior_size, trials = (
+        arguments.count(name, value)
+        for name, value in (("prior_size", prior_size), ("trials", trials))
+    )
     if chunk is None:
         chunk = max(1, min(256, 2**24 // (prior_size * classifier.inputs)))
     arguments.integer("chunk", chunk, 1)

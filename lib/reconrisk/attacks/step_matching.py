@@ -100,6 +100,7 @@ def average_matched(released: torch.Tensor, matched: np.ndarray, records: int) -
     tensor([[5.],
             [2.]])
     """
+    records = arguments.count("records", records)
     index = torch.as_tensor(matched, dtype=torch.long, device=released.device)
     sums = released.new_zeros(records, released.shape[1]).index_add(0, index, released)
     counts = torch.bincount(index, minlength=records)[:, None]

@@ -89,7 +89,8 @@ class WideHead(nn.Module):
         self, features: int, wide: int | None, classes: int, activation: str, device: str
     ) -> None:
         super().__init__()
-        arguments.integer("classes", classes, 2)
+        classes = arguments.count("classes", classes, 2)
+        wide = None if wide is None else arguments.count("wide", wide)
         arguments.one_of("activation", activation, tuple(ACTIVATIONS))
         self.activation = ACTIVATIONS[activation]
         self.wide = None if wide is None else nn.Linear(features, wide, device=device)
@@ -180,8 +181,8 @@ class ConvNet(WideHead):
         classes: int = 10,
         colours: int = 3,
     ) -> None:
+        side, channels = arguments.count("side", side), arguments.count("channels", channels)
         arguments.integer("side / 8", side / 8, 1)
-        arguments.integer("channels", channels, 1)
         features = 2 * channels * (side // 8) ** 2
         super().__init__(features, wide, classes, activation, "meta")
         widths = (colours, channels, 2 * channels, 2 * channels)
@@ -356,7 +357,7 @@ def randomise_neurons(network: WideHead, count: int, generator: torch.Generator)
     """
     if network.wide is None:
         raise ValueError("network must have a wide layer")
-    arguments.integer("count", count, 1, len(network.wide.weight))
+    count = arguments.count("count", count, 1, len(network.wide.weight))
     inner = network.wide.weight[-count:]
     inner.copy_(torch.randn(inner.shape, generator=generator, device=inner.device))
     network.wide.bias[-count:] = 0

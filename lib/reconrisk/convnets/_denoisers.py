@@ -59,8 +59,8 @@ class Denoiser(nn.Module):
         self, generator: torch.Generator, *, side: int = 28, colours: int = 1, width: int = 24
     ) -> None:
         super().__init__()
+        side, width = arguments.count("side", side), arguments.count("width", width)
         arguments.integer("side / 4", side / 4, 1)
-        arguments.integer("width", width, 1)
         self.noise = nn.Linear(_WAVES, 2 * width, device="meta")
         self.first = convolution(4 * colours, width, bias=True)
         self.fine = _Block(width, width, 2 * width)

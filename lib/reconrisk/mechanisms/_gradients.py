@@ -77,8 +77,7 @@ def clip(
     >>> clipped["weight"].tolist()
     [[1.5, 2.0]]
     """
-    if not max_grad_norm > 0:
-        raise ValueError(f"max_grad_norm must be in (0, inf); got {arguments.shown(max_grad_norm)}")
+    arguments.real("max_grad_norm", max_grad_norm, 0, low_open=True)
     factor = 1 / torch.clamp(global_norm(gradient) / max_grad_norm, min=1)
 
     def scaled(g: torch.Tensor) -> torch.Tensor:

@@ -137,6 +137,8 @@ def sample_vmf(
         raise ValueError(f"size must be None with several rows of mean_direction; got {size!r}")
     draws = 1 if size is None else int(arguments.integer("size", size, 0))
     count = mu.shape[0] if mu.ndim == 2 else draws
+    if not isinstance(seed, np.random.Generator):
+        seed = arguments.count("seed", seed, 0)
     rng = np.random.default_rng(seed)
     p = mu.shape[-1]
     cosine, sine = vmf_cosines(p, concentration, rng, count)

@@ -162,7 +162,8 @@ class MatrixMechanism:
             "noise_multiplier", self.noise_multiplier, 0, np.inf, low_open=True, high_open=True
         )
         if self.period is not None:
-            arguments.integer("period", self.period, 1, encoder.shape[1])
+            period = arguments.count("period", self.period, 1, encoder.shape[1])
+            object.__setattr__(self, "period", period)
 
     @cached_property
     def _products(self) -> np.ndarray:
