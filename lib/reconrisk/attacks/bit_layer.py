@@ -146,6 +146,7 @@ def _weights(depth: int) -> torch.Tensor:
 # How much energy a bit gets ----------------------------------------------------------------------
 
 
+@np.errstate(under="ignore")
 def binary_mmse(energy: ArrayLike) -> np.ndarray:
     """Return the least mean squared error of a sign ``+-1`` that is seen through Gaussian noise.
 
@@ -185,6 +186,7 @@ def _log_moment(energy: np.ndarray, power: int) -> np.ndarray:
     return -np.asarray(energy) / 2 + np.log(mean)
 
 
+@np.errstate(under="ignore")
 def bit_energies(energy: float, depth: int = 8) -> np.ndarray:
     """Return how a value's energy is best divided among its bits, shape (depth,).
 
@@ -259,6 +261,7 @@ def bit_amplitudes(run: DPSGD, dimension: int, depth: int = 8) -> np.ndarray:
     return run.noise_multiplier * run.max_grad_norm * np.sqrt(energies)
 
 
+@np.errstate(under="ignore")
 def expected_mse_of_bits(energies: ArrayLike, record: ArrayLike | None = None) -> float:
     """Return the expected mean squared error of :func:`bits_attack`, exactly.
 
@@ -299,6 +302,7 @@ def expected_mse_of_bits(energies: ArrayLike, record: ArrayLike | None = None) -
 # The attacks -------------------------------------------------------------------------------------
 
 
+@np.errstate(under="ignore")
 def bits_attack(
     inputs: torch.Tensor, run: DPSGD, generator: torch.Generator, *, depth: int = 8
 ) -> torch.Tensor:

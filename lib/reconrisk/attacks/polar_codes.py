@@ -61,6 +61,7 @@ class PolarCode:
         return self.blocks * self.length
 
 
+@np.errstate(under="ignore")
 def bhattacharyya(length: int, energy: float) -> np.ndarray:
     """Return bounds on the Bhattacharyya parameters of a polar code's positions, shape (length,).
 
@@ -95,6 +96,7 @@ def bhattacharyya(length: int, energy: float) -> np.ndarray:
     return z
 
 
+@np.errstate(under="ignore")
 def polar_code(
     energy: float,
     bits: int,
