@@ -18,9 +18,8 @@
 #
 # Liu et al., Section 5.2 and Appendix I. A defence is worth what it holds against the strongest
 # attack there is, so the paper runs four attacks on clients' updates under every defence at every
-# strength and keeps the lowest error. We run the same grid, and one attack more: the analytic one
-# of {doc}`From Mean to Extreme </book/papers/mean_to_extreme>`, as a reference for how simple an
-# attack can be.
+# strength and keeps the lowest error. We run the same grid, and the analytic attack
+# of {doc}`From Mean to Extreme </book/papers/mean_to_extreme>` besides: simple is enough.
 #
 # :::::{dropdown} What the quick profile scales down
 # :class-container: argument

@@ -36,7 +36,7 @@ LINES = {
         f'    "{KEY}": "The example",\n',
     ),
     "_toc.yml": (
-        "  - caption: Beyond the papers",
+        "  - caption: Our own results",
         "  - caption: The example\n    numbered: 1\n    chapters:\n"
         f"      - file: book/papers/{KEY}\n      - file: notebooks/{KEY}/01_response\n",
     ),

@@ -244,10 +244,10 @@ def test_exhibit_details_open(address, page, book) -> None:
     name = next(n for n in book.pages if n.startswith("notebooks/"))
     page.goto(f"{address}/{name}")
     folded = page.locator("details.exhibit-details, .exhibit-details details")
-    for summary, inside in (("Download and cite", "To cite: "), ("Regenerate", "companion run ")):
-        details = folded.filter(has_text=summary).first
-        details.locator("summary").click()
-        assert details.get_by_text(re.compile(inside)).first.is_visible(), summary
+    details = folded.filter(has_text="Rerun, cite").first
+    details.locator("summary").first.click()
+    for inside in ("To cite: ", "companion run "):
+        assert details.get_by_text(re.compile(inside)).first.is_visible(), inside
 
 
 def test_a_missing_browser_fails_the_build_machine_only(find_chromium, monkeypatch) -> None:

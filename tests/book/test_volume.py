@@ -19,7 +19,10 @@ CONTENTS = yaml.safe_load((registry.project_root() / "_toc.yml").read_text())
 MOST_OF_A_PAGE, MOST_OF_THE_BOOK = 3_000, 90_000
 MOST_BYTES = 3_000_000
 #: the library's reference, the ledgers, and the other pages of the part of that name
-LOOKED_UP = ("book/api/", "book/generated/", "_modules/", *printed.parts_of(CONTENTS)[-1].pages)
+LOOKED_UP = (
+    *("book/api/", "book/generated/", "_modules/", "genindex", "prf-prf", "py-modindex"),
+    *printed.parts_of(CONTENTS)[-1].pages,
+)
 
 
 def words_in_sight(article: Tag) -> int:

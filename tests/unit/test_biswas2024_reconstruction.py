@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 from pathlib import Path
 
 import numpy as np
@@ -371,8 +372,9 @@ def an_attack(clean=(1e-9, 0.8), noisy=(1.5, 1.6), change=1e-14, used=0.05, othe
         for n, mse in zip((1, 128), errors, strict=True)
         for k in (0, 200)
     ]
+    printed = prints.printed_table2().set_index(["data", "row"])["MSE"]
     readings = [
-        {"reading": name, "data": which, "row": row, "MSE": 2.0, "SSIM": 0.1, "off": off}
+        {"reading": name, "data": which, "row": row, "MSE": printed[which, row] * math.exp(off)}
         for name in alg_iga.READINGS
         for off in [used if name == alg_iga.AS_USED else other]
         for which in prints.SETS

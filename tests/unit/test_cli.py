@@ -436,9 +436,9 @@ def test_a_closed_form_runs_without_pytorch_and_others_say_what_they_need(tmp_pa
             [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False
         )
 
-    done = run("liu2024/lemA2")
+    done = run("hayes2023/prop5")
     assert done.returncode == 0, done.stderr
-    assert "reproduced" in {v.status for v in read_record(tmp_path / "liu2024/lemA2").verdicts}
+    assert "reproduced" in {v.status for v in read_record(tmp_path / "hayes2023/prop5").verdicts}
     done = run("biswas2024/fig1")
     assert done.returncode == 2
     assert done.stderr == "error: this needs torch: pip install 'reconrisk[train]'\n"

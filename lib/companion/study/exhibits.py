@@ -61,8 +61,10 @@ def file_of(exhibit_id: str) -> ModuleType | None:
         return None
     try:
         found = importlib.util.find_spec(name)
-    except ModuleNotFoundError:  # there is no folder of the paper
-        return None
+    except ModuleNotFoundError as error:
+        if str(error.name).startswith(_PAPERS):  # there is no folder of the paper
+            return None
+        raise  # a family needs a package that is not installed
     return importlib.import_module(name) if found is not None else None
 
 

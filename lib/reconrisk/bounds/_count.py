@@ -29,7 +29,7 @@ _SLACK = 1e-14
 class SuccessCount(NamedTuple):
     """Bounds on the number of records that an attacker has right.
 
-    Attributes
+    Parameters
     ----------
     expected : float
         On average over runs.

@@ -297,7 +297,7 @@ def caption(tables: Tables) -> str:
 @drawing
 def draw(tables: Tables) -> Figure:
     table = fits(tables["errors"]).reset_index()
-    figure, ((axis,),) = panels(1, 1, 5.2, 3.6)
+    figure, ((axis,),) = panels(1, 1, 6.4, 3.6)
     starts, pixels = (list(dict.fromkeys(table[name])) for name in ("start", "pixels"))
     colours = dict(zip(starts, COLOURS, strict=False))
     markers = dict(zip(pixels, _MARKERS, strict=False))
