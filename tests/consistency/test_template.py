@@ -105,11 +105,11 @@ def test_it_fails_when_one_column_of_a_number_is_changed(checkout, changed):
 FALSIFIED = """
 from companion.papers.example2026 import table1
 from companion.study import Study
-from companion.study.perturbations import detections, smallest_detectable
+from companion.study.perturbations import find_detections, smallest_detectable
 
 tables = table1.measure(Study())
 print(*(v.status for v in table1.judge(tables)))
-print(*sorted({one.target for one in detections(table1, tables)}))
+print(*sorted({one.target for one in find_detections(table1, tables)}))
 print(smallest_detectable(table1, tables)["X-001"])
 """
 

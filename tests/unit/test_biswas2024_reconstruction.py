@@ -374,7 +374,13 @@ def an_attack(clean=(1e-9, 0.8), noisy=(1.5, 1.6), change=1e-14, used=0.05, othe
     ]
     printed = prints.printed_table2().set_index(["data", "row"])["MSE"]
     readings = [
-        {"reading": name, "data": which, "row": row, "MSE": printed[which, row] * math.exp(off)}
+        {
+            "reading": name,
+            "data": which,
+            "row": row,
+            "MSE": printed[which, row] * math.exp(off),
+            "off": off,
+        }
         for name in alg_iga.READINGS
         for off in [used if name == alg_iga.AS_USED else other]
         for which in prints.SETS
