@@ -57,7 +57,6 @@ class Reach:
         self._root = root
         self._found: dict[str, list[Path]] = {}
         self._digests: dict[str, bytes] = {}
-        self._families: dict[Path, str] = {}
         versions = sorted({f"{d.name}=={d.version}" for d in metadata.distributions()})
         machine = [platform.python_version(), platform.machine(), os.environ.get("CI", "")]
         self._settings = json.dumps([versions, machine, dict(settings)], sort_keys=True)
@@ -120,27 +119,21 @@ class Reach:
 
     def _imported(self, path: Path) -> set[Path]:
         """The sources of ours that a file imports, and of the exhibits that it names."""
+        from companion.papers import find_families
         from companion.study.sources import files_reached, source
 
         named: list[str] = []
         others: set[Path] = set()
         for paper, name in self._exhibits(path):
-            folder = f"companion.papers.{paper}"
-            if not source(f"{folder}.{name}"):
-                files = self._all(f"lib/{folder.replace('.', '/')}/*.py")
-                family = [p.stem for p in files if f'"{name}"' in self._family(p)]
-                others |= set() if family else files
-                name = family[0] if family else name
-            named.append(f"{folder}.{name}")
+            package, folder = f"companion.papers.{paper}", f"lib/companion/papers/{paper}"
+            if source(f"{package}.{name}"):
+                named.append(f"{package}.{name}")
+            elif families := find_families(str(self._root / folder), name):
+                named += [f"{package}.{family.stem}" for family in families]
+            else:
+                others |= self._all(f"{folder}/*.py")
         found = set(files_reached(path, *named).values()) | others
         return {p for p in found if p.is_relative_to(self._root)}
-
-    def _family(self, path: Path) -> str:
-        """A file's text if it holds a family of exhibits."""
-        if path not in self._families:
-            text = path.read_text(encoding="utf-8")
-            self._families[path] = text if "\nEXHIBITS = (" in text else ""
-        return self._families[path]
 
     def _exhibits(self, path: Path) -> set[tuple[str, str]]:
         return set(_EXHIBIT.findall(path.read_text(encoding="utf-8")))

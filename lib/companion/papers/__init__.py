@@ -38,11 +38,10 @@ class _Families(MetaPathFinder, Loader):
         package, _, exhibit = name.rpartition(".")
         if package.rpartition(".")[0] != __name__:
             return None
-        for file, text in (family for folder in path or () for family in _read_families(folder)):
-            if f'"{exhibit}"' in text:
-                family = importlib.import_module(f"{package}.{file.stem}")
-                if exhibit in family.EXHIBITS:
-                    return importlib.util.spec_from_file_location(name, file, loader=self)
+        for file in (found for folder in path or () for found in find_families(folder, exhibit)):
+            family = importlib.import_module(f"{package}.{file.stem}")
+            if exhibit in family.EXHIBITS:
+                return importlib.util.spec_from_file_location(name, file, loader=self)
         return None
 
     def exec_module(self, module: ModuleType) -> None:
@@ -55,6 +54,11 @@ class _Families(MetaPathFinder, Loader):
         own = {name[: -len(endings[0])]: shared[name] for name in shared if name.endswith(endings)}
         vars(module).update(shared | own, FAMILY=family.__name__)
         vars(module)["measure"] = measurement(module.measure, module.__name__)
+
+
+def find_families(folder: str, exhibit: str) -> list[Path]:
+    """Return the files of a paper's folder whose text names an exhibit as a family's."""
+    return [file for file, text in _read_families(folder) if f'"{exhibit}"' in text]
 
 
 @functools.cache
