@@ -12,7 +12,7 @@ import pytest
 from companion.study import Tables, registry
 from companion.study.exhibits import find_exhibit, judge_tables
 from companion.study.records import FOLDER, read_tables
-from companion.study.spread import SPREAD, TIMES, read_spread
+from companion.study.spread import SPREAD, find_tolerance, read_spread
 from companion.study.tables import file_stem
 from companion.study.verdicts import failures_kept
 
@@ -74,16 +74,22 @@ def unit(number: str) -> float:
     return 10.0 ** (int(power or 0) - len(decimals) + zeros)
 
 
-def test_the_tolerance_is_fit_for_kernels_that_nobody_has_measured():
-    """Two sets without common machine code move a column by amounts so far apart at most."""
-    pairs = [
-        (f"{exhibit}, {table}, {column}", *by_kernels["own"], *by_kernels["plain"])
-        for exhibit in MOVED
-        for table, columns in read_spread(ROOT / exhibit).items()
-        for column, by_kernels in columns.items()
-        if {"own", "plain"} <= by_kernels.keys()
-    ]
-    assert len(pairs) > 5
-    for column, *sizes in pairs:
-        for one, other in (sizes[::2], sizes[1::2]):
-            assert max(one, other) <= TIMES * min(one, other), column
+#: columns that a set moves farther than the others allow, of those that it moves
+UNFORESEEN = 0.1
+
+
+def test_few_columns_depart_under_kernels_that_nobody_has_measured():
+    """Each set left out in turn, as if it were another machine's: see the module's docstring."""
+    moved, unforeseen = 0, []
+    for exhibit in MOVED:
+        tables = {file_stem(name): table for name, table in read_tables(ROOT / exhibit).items()}
+        for table, columns in read_spread(ROOT / exhibit).items():
+            for column, by_kernels in columns.items():
+                for left_out, sizes in by_kernels.items():
+                    others = [size for name, size in by_kernels.items() if name != left_out]
+                    allowed = find_tolerance(tables[table][column], others)
+                    moved += 1
+                    if any(one > most for one, most in zip(sizes, allowed, strict=True)):
+                        unforeseen.append(f"{left_out}: {exhibit}, {table}, {column}")
+    assert moved > 500
+    assert len(unforeseen) < UNFORESEEN * moved, "\n".join(unforeseen)
