@@ -109,7 +109,11 @@ def test_seeds_depend_on_study_exhibit_and_purpose_only():
     same = study.Study(seed=3, workers=2).context("mean_to_extreme/prop2")
     other = study.Study(seed=4).context("mean_to_extreme/prop2")
     assert context.seed_of("a") == same.seed_of("a")
-    assert len({context.seed_of("a"), context.seed_of("b"), other.seed_of("a")}) == 3
+    another = study.Study(seed=3).context("mean_to_extreme/prop3")
+    draws = context.seed_of("a"), context.seed_of("b"), other.seed_of("a"), another.seed_of("a")
+    assert len(set(draws)) == 4
+    paper = study.Study(seed=3, profile="paper").context("mean_to_extreme/prop2")
+    assert paper.seed_of("a") == context.seed_of("a")
     assert context.rng("x").random() == same.rng("x").random()
 
 

@@ -229,20 +229,6 @@ def test_comparing_nothing_is_refused():
 # What becomes of failed ones --------------------------------------------------------------------
 
 
-def test_a_failed_verdict_says_why():
-    failed = check("A-001", False, "it holds", ours="1", paper="2", stand_in=True)
-    assert failed == Verdict("A-001", "failed", "it holds", "1", "2", "", "does not hold")
-    held = check("A-001", True, "it holds", differs="other networks")
-    assert (held.status, held.why) == (
-        "failed",
-        "holds after all (expected not to: other networks)",
-    )
-    off = compare("A-002", "a number", [39.1], [38.9], ["38.9%"])
-    assert (off.status, off.ours) == ("failed", "0 of 1 agree; first: 39.1 against 38.9%")
-    wrong = refute("E-A-03", holds=True, corrected_holds=True)
-    assert (wrong.status, wrong.why) == ("failed", "the printed statement holds")
-
-
 def test_failed_verdicts_raise_unless_a_run_must_end_with_its_tables():
     good = check("A-001", True, "it holds")
     bad = check("A-002", False, "it is two", ours="1", paper="2")
@@ -285,12 +271,6 @@ def test_on_a_users_images_nothing_fails_and_both_values_are_said():
     assert wrong.why == "on the images given, the corrected statement fails"
     right = judge_own_images(refute("E-A-03", holds=True, corrected_holds=True))
     assert (right.status, right.why) == ("holds on stand-in data", "")
-
-
-def test_the_worst_of_all_is_a_failure():
-    verdicts = [Verdict("A-001", status, "") for status in ("failed", "refuted")]
-    assert overall(verdicts) == "failed"
-    assert overall([]) == "pending"
 
 
 def test_what_the_error_does_not_decide_says_what_would():

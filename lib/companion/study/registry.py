@@ -11,9 +11,9 @@ import math
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -270,8 +270,22 @@ def _index(rows: Iterator[Identified]) -> dict[str, Identified]:
 
 @functools.cache
 def exhibits() -> dict[str, Exhibit]:
-    """Return all exhibits by id, the papers' first, in registry order."""
-    return _index(_read(Exhibit, "paper/exhibits.csv", "companion/exhibits.csv"))
+    """Return all exhibits by id, the papers' first, in registry order.
+
+    What a panel's row leaves empty is its figure's.
+    """
+    rows = _index(_read(Exhibit, "paper/exhibits.csv", "companion/exhibits.csv"))
+    return {
+        name: _complete_panel(row, rows[_find_parent(name, rows)]) for name, row in rows.items()
+    }
+
+
+#: what a panel shares with its figure
+_SHARED = ("x_axis", "y_axis", "series", "dataset", "model", "parameters")
+
+
+def _complete_panel(panel: Exhibit, figure: Exhibit) -> Exhibit:
+    return replace(panel, **{c: getattr(panel, c) or getattr(figure, c) for c in _SHARED})
 
 
 @functools.cache
@@ -353,13 +367,17 @@ def parent_of(exhibit_id: str) -> str:
     Panels are named after their figure: ``fig2_row1_mse`` is one of ``fig2``, ``fig5a`` one of
     ``fig5``.
     """
+    return _find_parent(exhibit_id, exhibits())
+
+
+def _find_parent(exhibit_id: str, ids: Collection[str]) -> str:
     head = exhibit_id
     while "_" in head.partition("/")[2]:
         head = head.rpartition("_")[0]
-        if head in exhibits():
+        if head in ids:
             return head
     head, letter = exhibit_id[:-1], exhibit_id[-1:]
-    return head if letter.islower() and head[-1:].isdigit() and head in exhibits() else exhibit_id
+    return head if letter.islower() and head[-1:].isdigit() and head in ids else exhibit_id
 
 
 def panels_of(exhibit_id: str) -> list[Exhibit]:
