@@ -196,4 +196,4 @@ def test_gains_and_their_intervals():
     cells = {"defence": "GradDrop", "batch size": 2, "batch": range(3), "gain": [4.0, 4.1, 4.2]}
     by_batch = pd.DataFrame(cells)
     (row,) = aware_attackers.gains_by_defence(by_batch).to_dict("records")
-    assert row["low"] < row["gain"] == pytest.approx(4.1) < row["high"]
+    assert row["gain"] == pytest.approx(4.1) and row["low"] < 4.1 < row["high"]

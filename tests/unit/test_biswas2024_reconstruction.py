@@ -8,7 +8,7 @@ import torch
 
 from altered_tables import altered, recorded, stored, worst_statuses
 from companion.experiments import batch_attacks as batches
-from companion.experiments.federated import NETWORK, standardised
+from companion.experiments.federated import NETWORK, load_standardised
 from companion.papers.biswas2024 import (
     alg_iga,
     fig1,
@@ -53,7 +53,7 @@ def a_task(size, releases, *, seed=0, draws=2, iterations=2, **given):
 
 
 def test_batches_are_nested_and_draws_do_not_depend_on_their_number():
-    data = standardised("digits")
+    data = load_standardised("digits")
     small = batches.draw_batches(a_task(16, [NONE]), data)
     large = batches.draw_batches(a_task(32, [NONE], draws=3), data)
     assert torch.equal(large.inputs[:2, :16], small.inputs)
@@ -71,7 +71,7 @@ def test_batches_are_nested_and_draws_do_not_depend_on_their_number():
 
 
 def test_first_weights_have_the_spread_they_are_named_after():
-    data = standardised("digits")
+    data = load_standardised("digits")
     for initial, width in (("xavier", lambda r, c: 6 / (r + c)), ("default", lambda r, c: 1 / c)):
         drawn = batches.draw_batches(a_task(16, [NONE], initial=initial), data)
         for name, (rows, columns) in NETWORK.shapes.items():
@@ -80,7 +80,7 @@ def test_first_weights_have_the_spread_they_are_named_after():
 
 
 def test_a_release_sees_the_same_noise_whoever_else_is_released():
-    data, noisy = standardised("digits"), Release("gaussian", 0.5)
+    data, noisy = load_standardised("digits"), Release("gaussian", 0.5)
     task = a_task(16, [noisy])
     drawn = batches.draw_batches(task, data)
     alone, truth = batches.release_batches(task, drawn, [noisy])
@@ -127,7 +127,7 @@ def test_ssim_of_many_is_that_of_each(data_range):
 
 
 def test_matching_undoes_a_permutation_and_is_never_worse():
-    data = standardised("digits")
+    data = load_standardised("digits")
     originals = data.inputs[:24].reshape(2, 12, 256).double().numpy()
     turned = originals[:, ::-1] + 0.01
     judged = batches.judge(data, originals, turned[None])
@@ -137,7 +137,7 @@ def test_matching_undoes_a_permutation_and_is_never_worse():
 
 
 def test_one_record_is_rebuilt_and_recognised_and_guesses_are_as_said():
-    data = standardised("digits")
+    data = load_standardised("digits")
     whole = Release("clip", by_layer=False)
     task = a_task(1, [NONE, whole, CLIP], draws=3, iterations=120, total_variation=0, pictures=1)
     result = batches.attack_batches(task)
@@ -261,7 +261,7 @@ def test_capacity_and_inversions():
 def test_errors_of_uniform_pixels():
     context = Context("biswas2024/table3", {"digits": "digits"}, seed=0)
     exact = table3.uniform_error(context, "digits")
-    pixels = standardised("digits").images.inputs
+    pixels = load_standardised("digits").images.inputs
     drawn = np.random.default_rng(0).random(pixels.shape)
     each = np.square(drawn - pixels).mean(axis=1)
     assert exact["MSE"] == pytest.approx(each.mean(), abs=4 * each.std() / len(each) ** 0.5)

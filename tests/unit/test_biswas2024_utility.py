@@ -27,7 +27,7 @@ def _context(exhibit: str = "biswas2024/fig2", seed: int = 0, **given):
 
 
 def _batch(size: int = 12, seed: int = 0) -> lines.Batch:
-    pictures = federated.standardised("digits")
+    pictures = federated.load_standardised("digits")
     generator = torch.Generator().manual_seed(seed)
     return lines.draw_batch(pictures.inputs, pictures.labels, size, generator)
 
@@ -84,7 +84,7 @@ def test_the_law_of_the_cosine_has_the_moments_of_its_closed_form():
 def test_a_task_is_trained_once_and_every_seed_differs(monkeypatch):
     context = _context(epochs=1)
     task = runs.training_task(context, "digits", 128, 0, PAIRS)
-    table = runs.trained(context, [task])
+    table = runs.train_tasks(context, [task])
     assert list(table["mechanism"]) == ["Gaussian"] * 2 + ["VMF"] * 2 + ["none"]
     assert list(table["label"]) == [75, 400, 75, 400, 0]
 
@@ -92,7 +92,7 @@ def test_a_task_is_trained_once_and_every_seed_differs(monkeypatch):
         raise AssertionError("trained again")
 
     monkeypatch.setattr(runs, "train_mini_batches", refused)
-    pd.testing.assert_frame_equal(runs.trained(context, [task]), table)
+    pd.testing.assert_frame_equal(runs.train_tasks(context, [task]), table)
     other = [
         runs.training_task(context, "digits", 128, 1, PAIRS),
         runs.training_task(context, "digits", 64, 0, PAIRS),
@@ -110,7 +110,7 @@ def test_decay_in_the_gradient_leaves_networks_guessing():
         runs.training_task(context, "digits", 128, 0, PAIRS[1:], reading=name)
         for name in (runs.AS_READ, "decay 0.1 in the gradient")
     ]
-    table = runs.trained(context, tasks)
+    table = runs.train_tasks(context, tasks)
     best = table.groupby("reading")["accuracy"].max()
     assert best["decay 0.1 in the gradient"] < 0.2 < 0.6 < best[runs.AS_READ]
 
@@ -125,16 +125,10 @@ def test_averages_pool_the_spread_of_a_mechanisms_runs():
             "accuracy": [0.1, 0.3, 0.5, 0.5],
         }
     )
-    table = runs.averaged(rows)
+    table = runs.average_repeats(rows)
     np.testing.assert_allclose(table["mean"], [0.2, 0.5])
     np.testing.assert_allclose(table["sd"], 0.1)  # of variances 0.02 and 0
     np.testing.assert_allclose(table["error"], 0.1 / math.sqrt(2))
-
-
-def test_the_papers_data_need_a_folder():
-    context = _context()
-    with pytest.raises(FileNotFoundError, match="data_root"):
-        runs.training_task(context, "MNIST", 128, 0, PAIRS)
 
 
 # Printed numbers ---------------------------------------------------------------------------------

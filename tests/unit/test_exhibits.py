@@ -218,8 +218,3 @@ def test_pictures_count_as_the_papers_own_only_in_folders_of_imagenet_classes(tm
     for count, others in ((20, ()), (21, ("photographs other than ImageNet's",))):
         overrides = {fig4.id: {"pictures": count}}
         assert stand_ins(fig4, study.Study(overrides=overrides).context(fig4.id)) == others
-
-
-def test_digits_are_the_bundled_ones():
-    digits = datasets.digits()
-    assert digits.shape == (1797, 64) and digits.max() == 1 and digits.min() == 0

@@ -9,7 +9,6 @@ import pytest
 from companion.study import registry
 from companion.study.tables import Origin
 from companion.study.verdicts import (
-    STATUSES,
     Verdict,
     VerdictError,
     check,
@@ -48,19 +47,10 @@ def test_a_known_difference_needs_its_reason_and_must_persist():
 @pytest.mark.parametrize(
     ("printed", "expected"),
     [
-        ("38.9%", 0.05),
-        (r"38.9\%", 0.05),
-        ("100", 0.5),
-        ("0.0", 0.05),
-        ("-40.0", 0.05),
+        # beside what tests/property draws
         (".25", 0.005),
         (" 3 ", 0.5),
-        ("1e-5", 5e-6),
         ("1.25E+3", 5.0),
-        ("1e105", 5e104),
-        ("1.0 x 10^-8", 5e-10),
-        (r"1.0\cdot 10^{-8}", 5e-10),
-        (r"2 \times 10^{5}", 5e4),
         (r"1.7\cdot 10^4", 500.0),
     ],
 )
@@ -193,15 +183,8 @@ def test_every_kind_of_verdict_follows_the_one_rule_of_data(origin, status, on):
     assert origin.whole == (not on and status == "reproduced")
 
 
-def test_several_verdicts_are_as_good_as_the_worst():
-    def of(*statuses):
-        return overall(Verdict("A-001", s, "") for s in statuses)
-
-    assert of() == "pending"
-    for i, better in enumerate(STATUSES):
-        assert of(better) == better
-        for worse in STATUSES[i:]:
-            assert of(better, worse) == of(worse, better) == worse
+def test_without_a_verdict_a_target_is_pending():
+    assert overall([]) == "pending"
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ from companion.experiments.clients import (
     pixel_search,
     printed_settings,
     prior_rate,
-    seeded,
+    seed_generator,
     shared_values,
 )
 from companion.experiments.tools import as_numpy
@@ -159,7 +159,7 @@ class Grid:
 
     def generator(self, seed: int, *key: int) -> torch.Generator:
         """A generator for one purpose."""
-        return seeded(seed, *key, device=self.device)
+        return seed_generator(seed, *key, device=self.device)
 
 
 # Asking for cells --------------------------------------------------------------------------------
@@ -207,7 +207,7 @@ def run_grid(
     return pd.concat([_rows(values, *cell) for values, cell in found], ignore_index=True)
 
 
-def rebuilt(
+def rebuild_pictures(
     study: Context,
     attack: str,
     setting: Setting,

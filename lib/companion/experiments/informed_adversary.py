@@ -181,7 +181,7 @@ def van_trees_floor(scene: Scene, drawn: NormalImages, most: int = 8) -> tuple[f
     return 2 * floor(informations) - (one + other) / 2, abs(one - other) / 2
 
 
-def replayed(stored: Trajectories, observer: StepScoresObserver) -> StepScores:
+def replay_steps(stored: Trajectories, observer: StepScoresObserver) -> StepScores:
     """Show an observer the steps of trajectories that are stored; return its scores."""
     for step in range(stored.takes_part.shape[0]):
         weights = {name: w[step] for name, w in stored.weights.items()}
@@ -198,7 +198,7 @@ def preferred_candidates(scene: Scene, stored: Trajectories) -> dict[str, np.nda
     """
     pixels, fed, labels = scene.records(scene.positions("pool"))
     observer = StepScoresObserver(fed, labels, scene.run, scene.classifier.classes)
-    steps = replayed(stored, observer)
+    steps = replay_steps(stored, observer)
     found = {}
     for name, score in (("sum", sum_score), ("likelihood", likelihood_score)):
         scores = as_numpy(score(steps, scene.run))  # (targets, pool)

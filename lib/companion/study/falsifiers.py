@@ -239,15 +239,6 @@ def worst_statuses(verdicts: Sequence[Verdict]) -> dict[str, str]:
     return {target: overall(found) for target, found in by.items()}
 
 
-def unchanged_targets(
-    module: ModuleType, tables: Tables, falsifier: Falsifier, effect: float = 0.0
-) -> set[str]:
-    """Return the targets of a falsifier whose verdicts stay as they are in its world."""
-    before = statuses(module, World(tables))
-    after = statuses(module, falsifier.altered(tables, effect))
-    return {target for target in falsifier.targets if before[target] == after[target]}
-
-
 def smallest(
     module: ModuleType,
     tables: Tables,

@@ -362,12 +362,6 @@ def _notices(before: str, after: str) -> bool:
     return before != after
 
 
-def perturb_columns(world: World, detection: Detection, factor: float = 1.0) -> World:
-    """Return the world of a detection, with the effect made larger by a factor."""
-    one = detection.perturbation
-    return one.altered(world, min(factor * detection.effect, one.most))
-
-
 def _last(changed: Callable[[int], frozenset[str]], target: str, start: int) -> int | None:
     """Return the last step, of the smallest effect, that changes a target; None if none does."""
     if start >= _A_DECADE * _DECADES or target not in changed(start):
