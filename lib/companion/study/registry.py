@@ -251,10 +251,12 @@ def forget() -> None:
         reader.cache_clear()
 
 
-def _read(kind: type[T], *names: str) -> Iterator[T]:
+def _read(kind: type[T], *names: str, optional: bool = False) -> Iterator[T]:
     wanted = {field.name for field in fields(kind)}
-    for name in names:
-        table = pd.read_csv(project_root() / "data" / name, dtype=str, keep_default_na=False)
+    for path in (project_root() / "data" / name for name in names):
+        if optional and not path.is_file():
+            continue
+        table = pd.read_csv(path, dtype=str, keep_default_na=False)
         for row in table.to_dict("records"):
             yield kind(**{str(k): v for k, v in row.items() if k in wanted})
 
@@ -309,25 +311,19 @@ def defences() -> dict[str, Defence]:
 @functools.cache
 def untouched() -> tuple[Untouched, ...]:
     """Return the targets that no scale of what is measured touches, none if there is no file."""
-    if not (project_root() / "data" / "companion" / "untouched.csv").is_file():
-        return ()
-    return tuple(_read(Untouched, "companion/untouched.csv"))
+    return tuple(_read(Untouched, "companion/untouched.csv", optional=True))
 
 
 @functools.cache
 def costs() -> dict[str, Cost]:
     """Return costs of the paper profile by exhibit (``benchmarks/paper_profile.py``)."""
-    if not (project_root() / "data" / "companion" / "costs.csv").is_file():
-        return {}  # nothing has been measured yet
-    return {row.exhibit: row for row in _read(Cost, "companion/costs.csv")}
+    return {row.exhibit: row for row in _read(Cost, "companion/costs.csv", optional=True)}
 
 
 @functools.cache
 def stand_ins() -> tuple[StandIn, ...]:
     """Return every kind of stand-in, in the order of the CSV file; none if there is no file."""
-    if not (project_root() / "data" / "companion" / "stand_ins.csv").is_file():
-        return ()
-    return tuple(_read(StandIn, "companion/stand_ins.csv"))
+    return tuple(_read(StandIn, "companion/stand_ins.csv", optional=True))
 
 
 def stand_in(name: str) -> StandIn:
