@@ -377,7 +377,7 @@ def verdicts(
             _show_recorded(papers, as_json)
             return
         if fresh:
-            collected, problems = _computed(_session(context), required)
+            collected, problems = _compute(_session(context), required)
         else:
             held = stored.read(registry.project_root())
             collected = [(r.notebook, r.verdicts) for r in held.results.values()]
@@ -459,7 +459,7 @@ def _show_problems(problems: Iterable[str], none: str) -> None:
     show("\n".join(["does not hold:", *(f"  {p}" for p in problems)]) if problems else none)
 
 
-def _computed(
+def _compute(
     session: Study, papers: Iterable[str]
 ) -> tuple[list[tuple[str, list[Verdict]]], list[str]]:
     """Compute the exhibits of papers; return their verdicts, and failures as sentences."""

@@ -165,7 +165,7 @@ def attack_batches(task: dict[str, Any]) -> dict[str, Any]:
     found = as_numpy(rebuilt.inputs).reshape(*shape, *originals.shape[1:])
     result = {
         **judge(data, originals, found),
-        "recognised": _recognised(data, found, drawn.labels),
+        "recognised": _recognise(data, found, drawn.labels),
         "cosine": as_numpy(cosines(released, truth)).reshape(shape),
         "loss": as_numpy(rebuilt.loss).reshape(shape),
         **_guesses(data, originals, drawn.labels),
@@ -252,10 +252,10 @@ def release_batches(
                 generator = _generator(task, f"{what.kind} noise", task["first"] + i)
                 batch = (drawn.inputs[[i]], drawn.labels[[i]])
                 side.append(release_gradients(weights, *batch, [what], generator=generator))
-    return _joined(sides[0]), _joined(sides[1])
+    return _join(sides[0]), _join(sides[1])
 
 
-def _joined(parts: Sequence[Weights]) -> Weights:
+def _join(parts: Sequence[Weights]) -> Weights:
     return {name: torch.cat([part[name] for part in parts]) for name in NETWORK.shapes}
 
 
@@ -309,7 +309,7 @@ def judge(data: Standardised, originals: np.ndarray, rebuilt: np.ndarray) -> dic
     }
 
 
-def _recognised(data: Standardised, rebuilt: np.ndarray, labels: torch.Tensor) -> np.ndarray:
+def _recognise(data: Standardised, rebuilt: np.ndarray, labels: torch.Tensor) -> np.ndarray:
     """Share of reconstructions whose label's mean picture correlates most with them, (R, D)."""
     x, y = (v - v.mean(axis=-1, keepdims=True) for v in (as_numpy(_class_means(data)), rebuilt))
     # the length of a reconstruction does not change which class it resembles most
@@ -410,7 +410,7 @@ def attack_settings(
     ]
     results = iter(run_attacks(study, tasks))
     return [
-        _joined_groups([_joined_draws([next(results) for _ in starts]) for _ in s.groups])
+        _join_groups([_join_draws([next(results) for _ in starts]) for _ in s.groups])
         for s in settings
     ]
 
@@ -427,7 +427,7 @@ def run_attacks(study: Context, tasks: Sequence[Mapping[str, Any]]) -> list[Atta
     ]
 
 
-def _joined_draws(parts: Sequence[Attacked]) -> Attacked:
+def _join_draws(parts: Sequence[Attacked]) -> Attacked:
     """Chunks of draws of the same releases as one."""
     values = {
         name: np.concatenate([p.values[name] for p in parts], axis=int(name not in OF_DRAWS))
@@ -436,7 +436,7 @@ def _joined_draws(parts: Sequence[Attacked]) -> Attacked:
     return Attacked(parts[0].releases, values)
 
 
-def _joined_groups(parts: Sequence[Attacked]) -> Attacked:
+def _join_groups(parts: Sequence[Attacked]) -> Attacked:
     """Groups of releases of the same draws as one."""
     values = {
         name: v if name in OF_DRAWS else np.concatenate([p.values[name] for p in parts])

@@ -269,13 +269,13 @@ def smallest(
         return frozenset(t for t in falsifier.targets if t in after and after[t] != was[t])
 
     return {
-        target: _bisected(lambda effect, t=target: t in moved(effect), falsifier.most, near)  # type: ignore[misc]
+        target: _bisect(lambda effect, t=target: t in moved(effect), falsifier.most, near)  # type: ignore[misc]
         for target in falsifier.targets
         if target in moved(falsifier.most)
     }
 
 
-def _bisected(is_noticed: Callable[[float], bool], most: float, near: float) -> float:
+def _bisect(is_noticed: Callable[[float], bool], most: float, near: float) -> float:
     high, low = most, most / _RANGE
     if not most:
         return low

@@ -247,7 +247,7 @@ Identified = TypeVar("Identified", Exhibit, Claim, Erratum, Defence)
 
 def forget() -> None:
     """Read the files again when they are next asked for."""
-    for reader in (exhibits, claims, errata, defences, untouched, costs, stand_ins, _printed):
+    for reader in (exhibits, claims, errata, defences, untouched, costs, stand_ins, _read_printed):
         reader.cache_clear()
 
 
@@ -420,11 +420,11 @@ def printed(name: str) -> pd.DataFrame:
         If a row prints another number than its value, and has no notes that say why.
     """
     altered = _ALTERED.get() or {}
-    return altered[name] if name in altered else _printed(name)
+    return altered[name] if name in altered else _read_printed(name)
 
 
 @functools.cache
-def _printed(name: str) -> pd.DataFrame:
+def _read_printed(name: str) -> pd.DataFrame:
     path = project_root() / "data" / "paper" / f"{name}.csv"
     if not path.is_file():
         raise KeyError(f"no printed numbers are recorded for {name!r} ({path.name} is missing)")
