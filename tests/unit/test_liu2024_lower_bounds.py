@@ -160,20 +160,3 @@ def test_an_infinite_bound_is_not_drawn():
     lines = lemE3.draw(altered(stored("liu2024/lemE3"), {"bounds": lose})).axes[0].lines
     drawn = np.concatenate([line.get_ydata() for line in lines]).astype(float)
     assert not np.isinf(drawn).any() and np.isnan(drawn).any()
-
-
-# Whole exhibits ----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("name", "overrides"),
-    [
-        ("lemD2", {"matrices": 50}),
-        ("lemD5", {"dimensions": (8,), "widths": (1000, 4000)}),
-        ("propE2", {"dimension": 8, "width": 2000, "draws": 2, "shares": (0.2,)}),
-    ],
-)
-def test_cheap_exhibits_hold(name, overrides):
-    result = Study(seed=5, overrides={f"liu2024/{name}": overrides}).run(f"liu2024/{name}")
-    assert result.status == "reproduced"
-    assert not any(table.isna().to_numpy().any() for table in result.tables.values())

@@ -19,7 +19,6 @@ from companion.papers.liu2024 import (
     thmB1,
 )
 from companion.papers.liu2024 import tensor_errors as errors
-from companion.study import Study
 from reconrisk import special
 from reconrisk.two_layer import LocalSteps
 
@@ -273,22 +272,3 @@ def test_every_exponent_is_fitted_over_its_own_factor(monkeypatch):
     assert {k: v.exponent for k, v in found.items()} == pytest.approx(expected)
     with pytest.raises(ValueError, match="no exponent of 'x'"):
         attack_sweeps.attack_laws(None, "none x")
-
-
-# Whole exhibits ----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("name", "overrides"),
-    [
-        ("thmB1", {}),
-        ("lemB3", {}),
-        (
-            "lemC5",
-            {"networks": 2, "widths": [2048, 16384], "dimensions": [8, 16], "batches": [2, 4]},
-        ),
-    ],
-)
-def test_cheap_exhibits_hold(name, overrides):
-    study = Study(overrides={f"liu2024/{name}": overrides})
-    assert study.run(f"liu2024/{name}").status == "reproduced"
