@@ -1,4 +1,4 @@
-"""Tables of a recorded run, altered into those of another world, and what is then judged."""
+"""Tables of stored and recorded runs, altered into those of another world, and what is judged."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ import pandas as pd
 
 from companion.study import Tables, registry
 from companion.study.exhibits import file_of, judge_tables
-from companion.study.records import RECORDED, read_record
+from companion.study.records import FOLDER, RECORDED, read_record, read_tables
+from companion.study.verdicts import overall
 
-__all__ = ["altered", "recorded", "statuses"]
+__all__ = ["add_to", "altered", "recorded", "statuses", "stored", "worst_statuses"]
+
+Change = Callable[[pd.DataFrame], pd.DataFrame]
 
 
 def recorded(exhibit: str) -> Tables:
@@ -19,7 +22,9 @@ def recorded(exhibit: str) -> Tables:
     return read_record(registry.project_root() / RECORDED / exhibit).tables
 
 
-Change = Callable[[pd.DataFrame], pd.DataFrame]
+def stored(exhibit: str) -> Tables:
+    """The tables of an exhibit's quick run."""
+    return read_tables(registry.project_root() / FOLDER / exhibit)
 
 
 def altered(
@@ -28,19 +33,30 @@ def altered(
     """Tables of which some are new or replaced by what functions make of copies of them."""
     frames = dict(tables.frames)
     for name, change in changes.items():
-        if isinstance(change, pd.DataFrame):
-            frames[name] = change
-            continue
         file = name if name in frames else name.replace(" ", "-")
-        frames[file] = change(tables[name].copy())
+        frames[file] = change if isinstance(change, pd.DataFrame) else change(tables[name].copy())
     return replace(tables, frames=frames, **fields)
+
+
+def add_to(column: str, by: float, where: str = "index == index") -> Change:
+    """Add to a column where a query holds."""
+
+    def change(table: pd.DataFrame) -> pd.DataFrame:
+        table.loc[table.query(where).index, column] += by
+        return table
+
+    return change
 
 
 def statuses(tables: Tables) -> dict[str, set[str]]:
     """The statuses of an exhibit's verdicts by target, panels and claims among them."""
-    module = file_of(tables.exhibit)
-    assert module is not None
     found: dict[str, set[str]] = {}
-    for verdict in judge_tables(module, tables):
+    for verdict in judge_tables(file_of(tables.exhibit), tables):
         found.setdefault(verdict.target, set()).add(verdict.status)
     return found
+
+
+def worst_statuses(tables: Tables) -> dict[str, str]:
+    """The worst status of each target of an exhibit."""
+    verdicts = judge_tables(file_of(tables.exhibit), tables)
+    return {v.target: overall(w for w in verdicts if w.target == v.target) for v in verdicts}

@@ -27,7 +27,7 @@ PASSED = Path("_build") / "passed.json"
 _COMMON = ("conftest.py", "pyproject.toml", "constraints.txt", "tests/*.py", "tests/nbval.cfg")
 _EXHIBIT = re.compile(r"\b([a-z_]+(?:20\d\d|_extreme)|beyond)/(\w+)")
 #: words with which a test finds exhibits by computed names
-_ENUMERATES = re.compile(r"registry\.exhibits\(|import_module\(|altered_tables|made_tables")
+_ENUMERATES = re.compile(r"registry\.exhibits\(|import_module\(|altered_tables")
 #: words with which it runs a command of ours
 _COMMANDS = re.compile(r"subprocess|CliRunner|companion\.cli|reconrisk\.cli")
 #: compiled from stored outputs: an exhibit's file acts on the book through its notebook alone

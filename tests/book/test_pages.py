@@ -156,7 +156,7 @@ def _html_id(label: str) -> str:
 
 
 def test_exhibits_stand_on_their_notebooks_page(book) -> None:
-    for exhibit_id, result in stored.stored_results(ROOT).items():
+    for exhibit_id, result in stored.read(ROOT).results.items():
         page = book.pages[result.notebook.replace(".ipynb", ".html")]
         anchor = _html_id(registry.exhibit(exhibit_id).anchor)
         assert page.find(id=anchor) is not None, exhibit_id
@@ -165,7 +165,7 @@ def test_exhibits_stand_on_their_notebooks_page(book) -> None:
 
 def test_exhibits_lead_to_their_papers(book) -> None:
     """The heading names the paper's figure and links to the paper."""
-    for exhibit_id, result in stored.stored_results(ROOT).items():
+    for exhibit_id, result in stored.read(ROOT).results.items():
         row = registry.exhibit(exhibit_id)
         where = sources.address(row.paper_key)
         assert bool(where) == (row.paper_key != "beyond")
@@ -180,7 +180,7 @@ def test_exhibits_lead_to_their_papers(book) -> None:
 
 def test_every_exhibit_can_be_taken_along(book) -> None:
     """Figure as vectors where its page can draw it, every table, and a sentence to cite it."""
-    for exhibit_id, result in stored.stored_results(ROOT).items():
+    for exhibit_id, result in stored.read(ROOT).results.items():
         page = book.pages[result.notebook.replace(".ipynb", ".html")]
         stem = _html_id(exhibit_id)
         links = {
@@ -261,7 +261,7 @@ def test_ledgers_list_everything(book, name: str) -> None:
 
 def test_verdicts_on_the_pages_are_the_stored_ones(book) -> None:
     """Counts on the index page against a count made here from the notebooks alone."""
-    results = stored.stored_results(ROOT)
+    results = stored.read(ROOT).results
     targets = stored.verdicts_by_target((r.notebook, r.verdicts) for r in results.values())
     whole = [
         t for t in targets.values()

@@ -30,7 +30,7 @@ def _width(path: Path) -> float:
 def test_every_record_stands_below_its_exhibit(book) -> None:
     recorded = read_recorded(ROOT)
     records, judgings = recorded.records, recorded.judgings
-    homes = {exhibit: r.notebook for exhibit, r in stored.stored_results(ROOT).items()}
+    homes = {exhibit: r.notebook for exhibit, r in stored.read(ROOT).results.items()}
     blocks = {page: soup.select(".recorded-run") for page, soup in book.pages.items()}
     assert sum(map(len, blocks.values())) == len(records)
     for exhibit, record in records.items():
@@ -81,7 +81,7 @@ def test_the_ledgers_tell_recorded_and_quick_verdicts_apart(book) -> None:
     assert len(told) == len(claims)
     # the verdict that counts comes first: the filter above the ledger goes by it
     counting = {
-        row.quick.id: row.status for row in pair_verdicts(recorded, stored.stored_results(ROOT))
+        row.quick.id: row.status for row in pair_verdicts(recorded, stored.read(ROOT).results)
     }
     for row in told:
         target = _text(row.find("td"))

@@ -2,9 +2,8 @@
 
 import pytest
 
-from companion.study import registry
+from companion.study import registry, stored
 from companion.study.recorded import read_recorded
-from companion.study.stored import stored_results
 from companion.study.verdicts import ACCUSING
 
 ROOT = registry.project_root()
@@ -13,7 +12,7 @@ ROOT = registry.project_root()
 @pytest.fixture(scope="module")
 def verdicts():
     """All verdicts, of notebooks and of records."""
-    quick = [v for result in stored_results(ROOT).values() for v in result.verdicts]
+    quick = [v for result in stored.read(ROOT).results.values() for v in result.verdicts]
     recorded = [v for judging in read_recorded(ROOT).judgings.values() for v in judging.verdicts]
     return quick + recorded
 

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 
-from companion.experiments.clients import Setting
-from companion.papers.beyond import aware_attackers, strongest_attack
-from made_tables import made
+from companion.papers.beyond import aware_attackers
 from reconrisk import bounds
 from reconrisk.attacks import Knowledge, NormalLaw, refine_updates
 from reconrisk.convnets import ConvNet
@@ -193,78 +189,11 @@ def test_bad_arguments_are_refused_by_name(call, argument):
         call()
 
 
-# Verdicts ----------------------------------------------------------------------------------------
-
-
-def aware_tables():
-    """Lowest errors of both readings: what the aware leave is less where something was hidden."""
-    errors = {
-        ("None", 0.0): (0.1, 0.1),
-        ("GradClip", 2.0): (0.1, 0.1),
-        ("GradDrop", 0.5): (0.3, 0.2),
-        ("GradDrop", 0.7): (0.35, 0.2),
-        ("GradDrop", 0.9): (0.4, 0.3),
-        ("GradPrune", 0.9): (0.3, 0.28),
-        ("GradPrune", 0.99): (0.4, 0.3),
-        ("GradNoise", 0.05): (0.4, 0.3),
-        ("GradNoise", 0.1): (0.5, 0.3),
-        ("LocalAggregation", 3.0): (0.3, 0.2),
-    }
-    lowest = [
-        {"batch size": 2, "setting": Setting(*key).title, "defence": key[0], "strength": key[1],
-         "oblivious RMSE": oblivious, "aware RMSE": aware}
-        for key, (oblivious, aware) in errors.items()
-    ]  # fmt: skip
-    by_batch = pd.DataFrame(
-        {"batch size": 2, "setting": row["setting"], "defence": row["defence"], "batch": batch,
-         "oblivious": 20.0, "aware": 20.0 + gain, "gain": gain}
-        for row in lowest
-        for batch in range(3)
-        for gain in [0.0 if row["defence"] in ("None", "GradClip") else 4.0 + 0.1 * batch]
-    )  # fmt: skip
-    return made(
-        aware_attackers,
-        {
-            "lowest errors": lowest,
-            "gains by batch": by_batch,
-            "gains": aware_attackers.gains_by_setting(by_batch),
-            "gains by defence": aware_attackers.gains_by_defence(by_batch),
-        },
-    )
+# Gains ------------------------------------------------------------------------------------------
 
 
 def test_gains_and_their_intervals():
-    tables = aware_tables()
-    gains = tables["gains by defence"].set_index("defence")
-    assert gains.loc["GradDrop", "gain"] == pytest.approx(4.1)
-    assert gains.loc["GradDrop", "low"] < 4.1 < gains.loc["GradDrop", "high"]
-    images = {"original": np.zeros((4, 4, 3))}
-    images |= {
-        f"GradDrop p=0.9|{reading}": np.ones((4, 4, 3)) for reading in ("oblivious", "aware")
-    }
-    assert aware_attackers.draw(dataclasses.replace(tables, images=images)).axes
-
-
-def strongest_tables():
-    fits = []
-    for setting in strongest_attack.fitted_settings([3]):
-        noise = setting.strength if setting.defence == "GradNoise" else 0.0
-        gone = setting == Setting("GradPrune", 0.99)
-        fits.append(
-            {"setting": setting.title, "entries": 300 if gone else 3000, "unknowns": 384,
-             "determined": not gone, "noise": noise, "Cramer-Rao": np.inf if gone else 2 * noise,
-             "van Trees": 0.5 * noise, "least squares": 0.2 if gone else noise or 1e-6,
-             "largest": 0.3 if gone else noise or 1e-6,
-             "oblivious inversion": 0.3, "aware inversion": 0.25}
-        )  # fmt: skip
-    ranks = [
-        {"batch size": 2, "defence": defence, "share": share, "entries": 30_000 * (1 - share),
-         "unknowns": 384, "rank": rank, "determined": rank / 384}
-        for defence in ("GradPrune", "GradDrop")
-        for share, rank in ((0.0, 384), (0.9, 384), (0.99, 300))
-    ]  # fmt: skip
-    return made(strongest_attack, {"fits": fits, "ranks": ranks})
-
-
-def test_pictures_of_the_strongest_attack():
-    assert len(strongest_attack.draw(strongest_tables()).axes) == 2
+    cells = {"defence": "GradDrop", "batch size": 2, "batch": range(3), "gain": [4.0, 4.1, 4.2]}
+    by_batch = pd.DataFrame(cells)
+    (row,) = aware_attackers.gains_by_defence(by_batch).to_dict("records")
+    assert row["gain"] == pytest.approx(4.1) and row["low"] < 4.1 < row["high"]

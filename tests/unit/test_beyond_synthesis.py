@@ -9,54 +9,21 @@ import pandas as pd
 import pytest
 import torch
 
+from altered_tables import stored
 from companion.papers.beyond import one_run
 from companion.papers.beyond.record_gradient import clipped_gradient
 from companion.study import registry
 from companion.study.records import FOLDER
-from made_tables import made
 from reconrisk.models import Classifier
 from reconrisk.training import gradient_factors
 
 # One run -----------------------------------------------------------------------------------------
 
 
-def run_tables(third=0.3):
-    answers = [
-        ("advantage of a membership test", 0.5, "at most", "likelihood ratio", 0.4, 0.02),
-        ("success with 2 candidates", 0.9, "at most", "prior-aware", 0.8, 0.02),
-        ("the same, orthogonal gradients", 0.85, "-", "", 0.0, 0.0),
-        ("mean MSE", 0.5, "equal", "analytic", 0.51, 0.01),
-        ("mean MSE, shrunken", 0.2, "equal", "shrunken", 0.2, 0.01),
-        ("least MSE of unbiased attacks (Guo et al.)", 0.1, "at least", "analytic", 0.51, 0.01),
-        ("probability of a near miss", 0.4, "at most", "gradient matching", 0.0, 0.0),
-        ("least RMSE of unbiased attacks (Cramer, Rao)", 0.6, "-", "", 0.0, 0.0),
-    ]
-    names = ["question", "bound", "holds", "attack", "measured", "standard error"]
-    report = pd.DataFrame({"entry": [f"entry {i}" for i in range(10)], "report": 0.3, "here": 0.3})
-    report.loc[3, "report"] = third
-    report["report lower"] = report["here lower"] = [0.29] * 5 + [math.nan] * 5
-    guesses = {"guess": ["mean picture", "nearest neighbour", "gradient matching"],
-               "RMSE": [0.3, 0.25, 0.4]}  # fmt: skip
-    return made(
-        one_run,
-        {
-            "rows": pd.DataFrame(answers, columns=names),
-            "report": report,
-            "guesses": guesses,
-            "accuracy": [{"test accuracy": 0.8, "classes": 10}],
-        },
-    )
-
-
-def test_a_report_that_is_wrong_is_named():
-    assert [v.ours for v in one_run.judge(run_tables(third=0.2))][
-        1
-    ] == "9 of 10 values agree; not entry 3"
-
-
-def test_pictures_of_one_run():
-    tables = run_tables()
-    assert len(one_run.draw(tables).axes) == 2
+def test_an_entry_of_the_report_that_differs_is_found():
+    report = stored("beyond/one_run")["report"]
+    wrong = report.assign(here=report["here"].mask(report.index == 3, 0.2))
+    assert report.index[~one_run.report_agrees(wrong)].tolist() == [3]
 
 
 def test_parts_of_the_run():

@@ -9,9 +9,7 @@ import pytest
 from companion.papers.beyond import two_layer_attacks as runs
 from companion.papers.beyond import (
     two_layer_floor,
-    two_layer_refinement,
 )
-from made_tables import made
 from reconrisk.attacks import (
     Refinement,
     refine_in_span,
@@ -221,85 +219,3 @@ def test_slack_in_closed_form():
     assert two_layer_floor.confusion_slack("relu", 1) == pytest.approx(1)
     assert two_layer_floor.confusion_slack("relu", 2) == pytest.approx(np.sqrt(0.25 * (4 + 4 / 3)))
     assert two_layer_floor.confusion_slack("relu", 10**6) == pytest.approx(np.sqrt(2), rel=1e-5)
-
-
-# Pictures ----------------------------------------------------------------------------------------
-
-
-def refined_tables():
-    """Six networks under the defences that verdicts name, all recovered but what is gone."""
-    names = {
-        "none": "no defence",
-        "clipping, C = 1": "without noise",
-        "dropout by record .5": "without noise",
-        "pruning .9, labels mixed": "pruning",
-        "pruning .9, labels same": "pruning",
-        "pruning .97, labels same": "pruning",
-        "pruning .99, 2 records, labels same": "pruning",
-        "noise .1": "noise",
-        "noise 1": "noise",
-    }
-    rows = []
-    for name, family in names.items():
-        gone, noisy = ".97" in name or ".99" in name, family == "noise"
-        rows += [
-            {
-                "defence": name,
-                "family": family,
-                "network": number,
-                "tensor": 0.8,
-                "orders removed": 0.5,
-                "least squares": 0.5 if gone else 0.01 if noisy else 1e-14,
-                "without masks": 0.2,
-                "how": "undetermined" if gone else "at once",
-                "floor": np.inf if gone else 0.01 if noisy else 0.0,
-                "unit floor": np.inf if gone else 0.1,
-                "unit loosened": 0.05,
-            }
-            for number in range(6)
-        ]
-    runs = pd.DataFrame(rows)
-    by_defence = runs.groupby("defence", sort=False)
-    summary = [two_layer_refinement.summary_of_defence(own) for _, own in by_defence]
-    return made(two_layer_refinement, {"runs": runs, "summary": summary})
-
-
-def test_pictures_of_the_refinement():
-    tables = refined_tables()
-    assert len(two_layer_refinement.draw(tables).axes) == 3
-
-
-def floor_tables():
-    noises = (0.001, 0.01, 0.1, 1.0)
-    noisy = [
-        {"dimension": 12, "width": 6000, "count": 3, "network": number, "noise": noise,
-         "tensor": 1.0, "orders removed": 0.2, "least squares": noise * (1.02 + 0.04 * number),
-         "floor": 1.06 * noise, "loosened": 0.3 * noise, "how": "at once"}
-        for noise in noises
-        for number in range(3)
-    ]  # fmt: skip
-    gaps = {
-        "defence": ["none", "pruning .9"],
-        "bound's slack": 3.0,
-        "least squares": 1.0,
-        "without least squares": 5.0,
-        "with low orders": 4.0,
-        "lower": 0.01,
-        "upper": 0.6,
-    }
-    batches = {"count": [1, 2, 4, 8], "slack": [1.0, 1.5, 2.0, 2.6]}
-    batches |= {name: batches["slack"] for name in ("low", "high", "limit")}
-    return made(
-        two_layer_floor,
-        {
-            "noisy": noisy,
-            "curves": two_layer_floor.curves(pd.DataFrame(noisy)),
-            "gaps": pd.DataFrame(gaps),
-            "batches": batches,
-        },
-    )
-
-
-def test_pictures_of_the_floor():
-    tables = floor_tables()
-    assert len(two_layer_floor.draw(tables).axes) == 2

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import importlib
 import itertools
 import math
 
@@ -14,57 +12,14 @@ from scipy.special import logsumexp
 from companion.experiments import fair_pairs as fair
 from companion.experiments import federated
 from companion.papers.biswas2024 import (
-    alg_accounting2,
     opacus_accounting,
-    prop1,
     prop4,
     sphere_quadrature,
     table4,
-    thm1,
     thm2,
     vmf_accounts,
 )
-from companion.study import Study, Tables, registry
-from companion.study.exhibits import judge_tables, targets_of
-from companion.study.records import read_record
 from reconrisk import DPSGD, privacy
-
-KEY = "biswas2024"
-EXHIBITS = (
-    *("prop1", "thm1", "prop2", "prop3", "prop4", "thm2", "thm3"),
-    *("alg_accounting1", "alg_accounting2", "table1", "table4"),
-)
-SMALL = {
-    "prop2": {"samples": 20_000},
-    "thm1": {"grid": 8, "points": 9},
-    "thm3": {"largest_order": 4},
-    "alg_accounting1": {"concentrations": [75.0, 500.0]},
-    "alg_accounting2": {"points": 7},
-}
-
-
-def module_of(name: str):
-    return importlib.import_module(f"companion.papers.{KEY}.{name}")
-
-
-@functools.cache
-def measured(name: str, seed: int = 11) -> Tables:
-    """Tables of a small run; of the recorded one where a run is long."""
-    if name == "table4":
-        exhibit = f"{KEY}/{name}"
-        folder = registry.project_root() / "data" / "recorded" / exhibit
-        return read_record(folder).tables
-    overrides = {f"{KEY}/{name}": SMALL[name]} if name in SMALL else {}
-    return module_of(name).measure(Study(seed=seed, overrides=overrides))
-
-
-def failed(name: str, tables: Tables) -> set[str]:
-    return {
-        v.target.removeprefix(f"{KEY}/")
-        for v in judge_tables(module_of(name), tables)
-        if v.status == "failed"
-    }
-
 
 # Gaussian noise by Rényi divergence --------------------------------------------------------------
 
@@ -193,41 +148,3 @@ def test_accounts_name_the_better_approach():
         assert found.best == min(found.first, found.second)
         certified = privacy.vmf_epsilon(*vmf_accounts.setting(kappa), tolerance=1e-2)
         assert certified.upper < found.best
-
-
-# What the verdicts notice ------------------------------------------------------------------------
-
-
-def test_every_target_is_settled_once():
-    settled = [target for name in EXHIBITS for target in targets_of(module_of(name))]
-    assert len(settled) == len(set(settled))
-    mine = {"D-001", *(f"D-{i:03}" for i in range(3, 11))}
-    mine |= {f"E-D-{i:02}" for i in (1, 2, 3, 4)}
-    assert {target for target in settled if "/" not in target} == mine
-    for name in EXHIBITS:
-        for target in targets_of(module_of(name)) & set(registry.errata()):
-            assert registry.errata()[target].exhibit == f"{KEY}/{name}"
-
-
-@pytest.mark.parametrize("name", EXHIBITS)
-def test_statements_hold_for_another_seed(name):
-    assert failed(name, measured(name)) == set()
-
-
-def test_table_4_is_reproduced_and_refuted():
-    tables = measured("table4")
-    verdicts = judge_tables(table4, tables)
-    assert [v.status for v in verdicts if v.target == f"{KEY}/table4"] == ["reproduced", "refuted"]
-    columns = tables["columns"].set_index("kappa")
-    assert columns.loc[75.0, "VMF, T = 3"] == pytest.approx(0.4804, abs=1e-4)
-    assert columns.loc[75.0, "VMF, T = 1407"] == pytest.approx(1.6437, abs=1e-4)
-    certified = tables["certified"].set_index("kappa")
-    assert certified.loc[75.0, "VMF certified, T = 1407"] == pytest.approx(0.7905, abs=2e-4)
-    (erratum,) = (v for v in verdicts if v.target == "E-D-01")
-    assert "1.6 to 3.5 times" in erratum.ours
-
-
-@pytest.mark.parametrize("module", [prop1, thm1, alg_accounting2])
-def test_pictures_are_drawn(module):
-    tables = measured(module.__name__.rpartition(".")[2])
-    assert len(module.draw(tables).axes) == 2

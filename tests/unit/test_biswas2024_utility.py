@@ -4,27 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 
+from altered_tables import altered, recorded, worst_statuses
 from companion import study
 from companion.experiments import federated
 from companion.experiments import utility_runs as runs
 from companion.papers.biswas2024 import algorithm_lines as lines
-from companion.papers.biswas2024 import fig2, label_accuracies, table5
-from companion.study.exhibits import id_of, judge_tables
-from companion.study.records import RECORDED, read_record
-from companion.study.tables import Tables
-from companion.study.verdicts import overall
+from companion.papers.biswas2024 import label_accuracies, table5
 from reconrisk import privacy
 from reconrisk.training import Release
 
 PAIRS = [federated.studied_pairs()[k] for k in (0, 7)]
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def _context(exhibit: str = "biswas2024/fig2", seed: int = 0, **given):
@@ -32,26 +27,9 @@ def _context(exhibit: str = "biswas2024/fig2", seed: int = 0, **given):
 
 
 def _batch(size: int = 12, seed: int = 0) -> lines.Batch:
-    pictures = federated.standardised("digits")
+    pictures = federated.load_standardised("digits")
     generator = torch.Generator().manual_seed(seed)
     return lines.draw_batch(pictures.inputs, pictures.labels, size, generator)
-
-
-def _recorded(module) -> Tables:
-    """The tables of the recorded run, which is on the paper's data."""
-    exhibit = id_of(module)
-    return read_record(ROOT / RECORDED / exhibit).tables
-
-
-def _statuses(module, tables: Tables, stand_in: bool = False, **altered: pd.DataFrame):
-    """The worst status of each target when some tables are replaced."""
-    tables = dataclasses.replace(
-        tables,
-        frames={**tables.frames, **altered},
-        stand_ins=("digits = a", "garments = b") * stand_in,
-    )
-    verdicts = judge_tables(module, tables)
-    return {v.target: overall(w for w in verdicts if w.target == v.target) for v in verdicts}
 
 
 # The lines ---------------------------------------------------------------------------------------
@@ -106,7 +84,7 @@ def test_the_law_of_the_cosine_has_the_moments_of_its_closed_form():
 def test_a_task_is_trained_once_and_every_seed_differs(monkeypatch):
     context = _context(epochs=1)
     task = runs.training_task(context, "digits", 128, 0, PAIRS)
-    table = runs.trained(context, [task])
+    table = runs.train_tasks(context, [task])
     assert list(table["mechanism"]) == ["Gaussian"] * 2 + ["VMF"] * 2 + ["none"]
     assert list(table["label"]) == [75, 400, 75, 400, 0]
 
@@ -114,7 +92,7 @@ def test_a_task_is_trained_once_and_every_seed_differs(monkeypatch):
         raise AssertionError("trained again")
 
     monkeypatch.setattr(runs, "train_mini_batches", refused)
-    pd.testing.assert_frame_equal(runs.trained(context, [task]), table)
+    pd.testing.assert_frame_equal(runs.train_tasks(context, [task]), table)
     other = [
         runs.training_task(context, "digits", 128, 1, PAIRS),
         runs.training_task(context, "digits", 64, 0, PAIRS),
@@ -132,7 +110,7 @@ def test_decay_in_the_gradient_leaves_networks_guessing():
         runs.training_task(context, "digits", 128, 0, PAIRS[1:], reading=name)
         for name in (runs.AS_READ, "decay 0.1 in the gradient")
     ]
-    table = runs.trained(context, tasks)
+    table = runs.train_tasks(context, tasks)
     best = table.groupby("reading")["accuracy"].max()
     assert best["decay 0.1 in the gradient"] < 0.2 < 0.6 < best[runs.AS_READ]
 
@@ -147,16 +125,10 @@ def test_averages_pool_the_spread_of_a_mechanisms_runs():
             "accuracy": [0.1, 0.3, 0.5, 0.5],
         }
     )
-    table = runs.averaged(rows)
+    table = runs.average_repeats(rows)
     np.testing.assert_allclose(table["mean"], [0.2, 0.5])
     np.testing.assert_allclose(table["sd"], 0.1)  # of variances 0.02 and 0
     np.testing.assert_allclose(table["error"], 0.1 / math.sqrt(2))
-
-
-def test_the_papers_data_need_a_folder():
-    context = _context()
-    with pytest.raises(FileNotFoundError, match="data_root"):
-        runs.training_task(context, "MNIST", 128, 0, PAIRS)
 
 
 # Printed numbers ---------------------------------------------------------------------------------
@@ -183,19 +155,13 @@ def _moved(table: pd.DataFrame, mechanism: str, to, label: float | None = None) 
 
 
 def test_figure_2_says_so_when_what_differs_agrees():
-    tables = _recorded(fig2)
+    tables = recorded("biswas2024/fig2")
     as_printed = tables["accuracy"].assign(mean=tables["accuracy"]["printed"])
     gaps = label_accuracies.gaps_of(as_printed)
-    found = _statuses(fig2, tables, accuracy=as_printed, gaps=gaps)
+    found = worst_statuses(altered(tables, {"accuracy": as_printed, "gaps": gaps}))
     assert found["D-018"] == "failed"
     # three runs against one printed run do not show that the means are equal
     assert found["biswas2024/fig2_mnist"] == "not decided"
-
-
-def test_figure_2_is_drawn_with_a_mark_for_every_printed_number():
-    tables = _recorded(fig2)
-    lines = [line for axis in fig2.draw(tables).axes for line in axis.lines]
-    assert sum(len(line.get_xdata()) for line in lines if line.get_marker() == "D") == 2 * 2 * 8
 
 
 def test_epsilons_of_a_pair_change_with_the_batch_size():

@@ -18,7 +18,7 @@ from companion.experiments.client_grid import (
     baselines,
     network_of,
     originals,
-    rebuilt,
+    rebuild_pictures,
     run_grid,
 )
 from companion.experiments.clients import Setting, draw_batches, pictures, printed_settings
@@ -151,7 +151,7 @@ def test_one_record_is_exact_by_the_analytic_attack_and_by_imprints(context):
 
 def test_pictures_and_baselines(context):
     grid = Grid.of(context)
-    shown = rebuilt(context, "GradientInversion", NONE, 4)
+    shown = rebuild_pictures(context, "GradientInversion", NONE, 4)
     truth = originals(grid, 4)[0]
     assert shown.shape == truth.shape == (4, 8, 8, 3)
     errors = run_grid(context, ["GradientInversion"], [NONE], [4])

@@ -7,7 +7,9 @@ import pandas as pd
 import pytest
 from matplotlib import pyplot as plt
 
+from altered_tables import altered, stored
 from companion.describe import describe
+from companion.study import all_exhibits, find_exhibit
 from companion.study.tables import Tables
 from companion.style import BLACK, BLUE, ORANGE, drawing, legend_above, legend_line, panels
 
@@ -91,3 +93,20 @@ def test_tables_just_drawn_are_described_without_drawing_them_again():
     draw(tables)
     assert draw.describe(tables) == draw.describe(tables) and len(drawn) == 1
     assert "y from 0 to 2" in draw.describe(other) and len(drawn) == 2
+
+
+#: photographs, of which the words by hand give no measured number, or one beside the noise's size
+WITHOUT = {
+    *("beyond/bit_layer", "liu2024/fig1", "mean_to_extreme/fig1", "mean_to_extreme/fig5"),
+    *("ziller2024/fig6", "ziller2024/fig7", "ziller2024/fig8"),
+}
+BY_HAND = {e for e in all_exhibits() if hasattr(find_exhibit(e).file, "alt")}
+
+
+@pytest.mark.parametrize("exhibit", sorted(BY_HAND - WITHOUT))
+def test_words_by_hand_follow_their_tables(exhibit):
+    def shrink(table):
+        return table.assign(**{c: 0.37 * table[c] for c in table.select_dtypes("float64")})
+
+    alt, tables = find_exhibit(exhibit).file.alt, stored(exhibit)
+    assert alt(altered(tables, dict.fromkeys(tables, shrink))) != alt(tables)

@@ -109,7 +109,11 @@ def test_seeds_depend_on_study_exhibit_and_purpose_only():
     same = study.Study(seed=3, workers=2).context("mean_to_extreme/prop2")
     other = study.Study(seed=4).context("mean_to_extreme/prop2")
     assert context.seed_of("a") == same.seed_of("a")
-    assert len({context.seed_of("a"), context.seed_of("b"), other.seed_of("a")}) == 3
+    another = study.Study(seed=3).context("mean_to_extreme/prop3")
+    draws = context.seed_of("a"), context.seed_of("b"), other.seed_of("a"), another.seed_of("a")
+    assert len(set(draws)) == 4
+    paper = study.Study(seed=3, profile="paper").context("mean_to_extreme/prop2")
+    assert paper.seed_of("a") == context.seed_of("a")
     assert context.rng("x").random() == same.rng("x").random()
 
 
@@ -214,8 +218,3 @@ def test_pictures_count_as_the_papers_own_only_in_folders_of_imagenet_classes(tm
     for count, others in ((20, ()), (21, ("photographs other than ImageNet's",))):
         overrides = {fig4.id: {"pictures": count}}
         assert stand_ins(fig4, study.Study(overrides=overrides).context(fig4.id)) == others
-
-
-def test_digits_are_the_bundled_ones():
-    digits = datasets.digits()
-    assert digits.shape == (1797, 64) and digits.max() == 1 and digits.min() == 0

@@ -33,9 +33,9 @@ def test_pairs_are_the_columns_of_table_4():
 
 @pytest.mark.parametrize("name", ["digits", "patches"])
 def test_pictures_are_standardised_by_the_training_pixels(name):
-    train = federated.standardised(name)
-    test = federated.standardised(name, split="test")
-    both = federated.standardised(name, split="all")
+    train = federated.load_standardised(name)
+    test = federated.load_standardised(name, split="test")
+    both = federated.load_standardised(name, split="all")
     assert train.inputs.shape[1] == 256 and train.inputs.dtype == torch.float32
     assert (test.mean, test.std) == (train.mean, train.std) == (both.mean, both.std)
     assert len(both.labels) == len(train.labels) + len(test.labels)
@@ -44,12 +44,7 @@ def test_pictures_are_standardised_by_the_training_pixels(name):
     assert abs(float(train.inputs.mean())) < 0.02
     assert 0.7 < float(train.inputs.std()) < 1.01
     np.testing.assert_allclose(train.unit(train.inputs.numpy()), train.images.inputs, atol=1e-6)
-    assert train is federated.standardised(name)  # kept
-
-
-def test_the_papers_names_need_a_folder():
-    with pytest.raises(FileNotFoundError, match="data_root"):
-        federated.standardised("FashionMNIST")
+    assert train is federated.load_standardised(name)  # kept
 
 
 def test_digits_of_28_pixels_are_cropped_and_garments_scaled(tmp_path, monkeypatch):
@@ -58,12 +53,12 @@ def test_digits_of_28_pixels_are_cropped_and_garments_scaled(tmp_path, monkeypat
         rng.random((6, 784), dtype=np.float32), np.arange(6), (28, 28), "made up"
     )
     monkeypatch.setattr(datasets, "classified", lambda *args, **more: pictures)
-    federated.standardised.cache_clear()
+    federated.load_standardised.cache_clear()
     try:
-        cropped = federated.standardised("MNIST", str(tmp_path)).images.inputs
-        scaled = federated.standardised("FashionMNIST", str(tmp_path)).images.inputs
+        cropped = federated.load_standardised("MNIST", str(tmp_path)).images.inputs
+        scaled = federated.load_standardised("FashionMNIST", str(tmp_path)).images.inputs
     finally:
-        federated.standardised.cache_clear()
+        federated.load_standardised.cache_clear()
     centre = pictures.inputs.reshape(6, 28, 28)[:, 6:22, 6:22].reshape(6, 256)
     np.testing.assert_allclose(cropped, centre, atol=1e-7)
     assert scaled.shape == (6, 256) and not np.allclose(scaled, centre, atol=0.05)

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from altered_tables import altered, recorded, statuses
+from altered_tables import add_to, altered, recorded, statuses
 from companion.papers.liu2024 import defence_errors, fig2, fig4, table4, table7, table8
 from companion.papers.liu2024.error_moments import (
     can_belong_together,
@@ -80,16 +80,6 @@ def test_printed_tables_are_read_whole():
 # Judging -----------------------------------------------------------------------------------------
 
 
-def _more(where: str, by: float, column: str = "RMSE"):
-    """Adds to a column where a query holds."""
-
-    def change(table: pd.DataFrame) -> pd.DataFrame:
-        table.loc[table.query(where).index, column] += by
-        return table
-
-    return change
-
-
 def test_both_errors_of_a_cell_are_bounded_as_recorded():
     tables = recorded("liu2024/table7")
     first = table7.bounded_psnr("table7", defence_errors.printed_errors("table7").head(1))
@@ -113,10 +103,11 @@ def test_figure_2_sees_a_larger_difference_than_its_spread():
         other = errors + 0.01 + scatter * rng.standard_normal(16)
         pairs = pd.DataFrame({"GradientInversion": other, "Ours": errors})
         assert found in statuses(altered(tables, {"undefended": pairs}))["E-019"]
-    seen = altered(tables, {"errors": _more("setting == 'GradPrune p=0.99'", -0.2)})
+    pruned = "setting == 'GradPrune p=0.99'"
+    seen = altered(tables, {"errors": add_to("RMSE", -0.2, pruned)})
     assert statuses(tables)["E-018"] == {"not decided"}
     assert statuses(seen)["E-018"] == {"failed"}
-    unseen = altered(tables, {"errors": _more("setting == 'GradPrune p=0.99'", 0.2)})
+    unseen = altered(tables, {"errors": add_to("RMSE", 0.2, pruned)})
     assert statuses(unseen)["E-018"] == {"holds on stand-in data"}
     scattered = {"errors": lambda table: table.assign(**{"RMSE error": 0.1})}
     assert statuses(altered(unseen, scattered))["E-018"] == {"not decided"}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -48,12 +46,3 @@ def test_the_diagram_writes_the_sizes_that_were_run(tables):
     written = [text.get_text() for text in fig1.draw(tables).axes[0].texts]
     assert {"12\nnumbers", "900\nnumbers"} <= set(written)
     assert "12 numbers" in fig1.alt(tables) and "900" in fig1.alt(tables)
-
-
-@pytest.mark.parametrize(
-    "wrong", [{"reordered": 1e-6}, {"undefended": 1e-3}, {"defended": 0.2}, {"defended": 0.05}]
-)
-def test_parts_that_do_not_fit_together_are_seen(tables, wrong):
-    chains = tables["chains"].assign(**wrong)
-    false = dataclasses.replace(tables, frames={**tables.frames, "chains": chains})
-    assert [v.status for v in judge_tables(fig1, false)] == ["failed"]

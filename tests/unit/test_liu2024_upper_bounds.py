@@ -16,13 +16,9 @@ from companion.papers.liu2024 import (
     power_laws,
     propC12,
     step_changes,
-    table1,
-    thm3_1,
     thmB1,
 )
 from companion.papers.liu2024 import tensor_errors as errors
-from companion.study import Study, Tables
-from companion.study.parameters import Settings
 from reconrisk import special
 from reconrisk.two_layer import LocalSteps
 
@@ -230,18 +226,6 @@ def law(exponent):
     return power_laws.PowerLaw(exponent, exponent - 0.01, exponent + 0.01, 0.005)
 
 
-def listed(**exponents):
-    """A table of power laws; ``none_m`` stands for "none m"."""
-    return power_laws.listed({k.replace("_", " "): law(v) for k, v in exponents.items()})
-
-
-UPPER = {
-    "none_m": -0.5, "noise_m": -0.5, "dropout_m": -0.5, "local_m": -0.5, "clip_m": -0.5,
-    "none_d": 0.5, "noise_d": 0.5, "dropout_d": 0.5, "random_B": 0.5, "equal_B": 0.7,
-    "noise_sigma0": 1.0, "both_ratio": 1.0, "both_m": 0.0, "dropout_1-p": -0.5, "pruned_0.9_m": 0.0,
-}  # fmt: skip
-
-
 def test_a_law_survives_its_table():
     laws = {"none m": law(-0.5), "1/pi_min": law(2.0)}
     assert power_laws.laws_of(power_laws.listed(laws)) == laws
@@ -288,65 +272,3 @@ def test_every_exponent_is_fitted_over_its_own_factor(monkeypatch):
     assert {k: v.exponent for k, v in found.items()} == pytest.approx(expected)
     with pytest.raises(ValueError, match="no exponent of 'x'"):
         attack_sweeps.attack_laws(None, "none x")
-
-
-def means(over, values, **columns):
-    error = np.linspace(0.1, 0.2, len(values))
-    table = pd.DataFrame({over: values, "error": error, "low": 0.9 * error, "high": 1.1 * error})
-    return table.assign(defence="none").assign(**columns)
-
-
-def test_the_pictures_show_the_shares_and_slopes_of_their_tables():
-    widths, labels = (4096, 65536), [means("batch", (2, 4), labels=k) for k in ("random", "equal")]
-    by_defence = [means("width", widths, defence=k) for k in ("none", "noise", "dropout")]
-    frames = {
-        "attack over m": pd.concat(by_defence),
-        "attack over d": pd.concat(
-            [means("dimension", (16, 32), defence=k) for k in ("none", "noise", "dropout")]
-        ),
-        "attack over B": pd.concat(labels),
-        "attack over sigma0": means("level", (1.0, 2.0)),
-        "attack over ratio": means("ratio", (2.0, 9.0)),
-        "attack over 1-p": means("left", (0.25, 0.5)),
-        "attack over m pruned": pd.concat(
-            [means("width", widths, defence=k) for k in ("none", "0.4", "0.8")]
-        ),
-        "attack over m both": means("width", widths, defence="both"),
-        "bound over m": means("width", widths),
-        "bound over d": means("dimension", (16, 32)),
-        "bound over B": means("batch", (2, 4)),
-        "bound over sigma0": means("level", (1.0, 2.0)),
-        "bound over ratio": means("ratio", (2.0, 9.0)),
-        "bound over 1-p": means("left", (0.25, 0.5)),
-        "upper exponents": listed(**UPPER | {"pruned_0.8_m": 0.04}),
-    }
-    tables = Tables(frames, parameters=Settings({"prunings": (0.4, 0.8)}))
-    figure = table1.draw(tables)
-    legend = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert "pruning, p = 0.4 (dashed 0.8)" in legend
-    assert "heaviest pruning (0.0)" in table1.alt(tables)
-    both = [means("width", widths, of=k) for k in ("error", "span")]
-    spans = [means("dimension", (16, 32), of=k) for k in ("error", "span")]
-    more = {"width": pd.concat(both), "dimension": pd.concat(spans), "batch": pd.concat(labels)}
-    fits = listed(none_m=-0.5, none_d=0.5, span_m=-0.5, span_d=0.4, random_B=0.5, equal_B=0.7)
-    tables = Tables({"fits": fits, **more})
-    assert len(thm3_1.draw(tables).axes) == 3
-
-
-# Whole exhibits ----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("name", "overrides"),
-    [
-        ("thmB1", {}),
-        ("lemB3", {}),
-        (
-            "lemC5",
-            {"networks": 2, "widths": [2048, 16384], "dimensions": [8, 16], "batches": [2, 4]},
-        ),
-    ],
-)
-def test_cheap_exhibits_hold(name, overrides):
-    study = Study(overrides={f"liu2024/{name}": overrides})
-    assert study.run(f"liu2024/{name}").status == "reproduced"

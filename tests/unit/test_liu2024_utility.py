@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 
 import numpy as np
@@ -11,11 +10,8 @@ import pytest
 import torch
 from torch.nn import functional
 
-from altered_tables import altered, recorded, statuses
+from altered_tables import altered, recorded, statuses, stored
 from companion.papers.liu2024 import defended_training, fig3, table2
-from companion.study import Tables
-from companion.study.exhibits import describe_figure, find_exhibit
-from companion.study.parameters import resolve
 from reconrisk.convnets import ConvNet, WideHead
 from reconrisk.mechanisms import (
     Clipping,
@@ -270,96 +266,40 @@ def test_two_networks_do_not_decide_the_error_of_a_single_record():
     assert status(*[0.200, 0.210] * 16) == "failed"
 
 
-# Figure 3, of which there is no record ------------------------------------------------------------
+# Figure 3 ----------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def trade_off() -> Tables:
-    """A world as the study found it: dropping protects best, the strongest noise costs most."""
-    rng = np.random.default_rng(0)
-    points = fig3.printed_points().drop(columns=["loss", "RMSE"])
-    plain = points.drop_duplicates("batch size").assign(defence="None", strength=0.0)
-    points = pd.concat([plain, points], ignore_index=True)
-    # an error that grows with every tenfold of noise, and with the share dropped or pruned
-    felt = points["strength"].where(points["defence"] != "GradClip", 0.0)
-    noisy = points["defence"] == "GradNoise"
-    felt[noisy] = 0.5 * np.log10(felt[noisy] / 0.001)
-    points["RMSE"] = 0.1 + points["defence"].map({"GradDrop": 0.3}).fillna(0.25) * felt
-    points["loss"] = (
-        1.7 + 0.01 * rng.random(len(points)) + 0.02 * (points["defence"] == "GradPrune")
-    )
-    points.loc[noisy & (points["strength"] == 0.1), "loss"] = 5.0
-    more = {"error": 0.01, "RMSE error": 0.01, "tuned": points["loss"], "attack": "Ours"}
-    ours = points.assign(**more).drop(columns="setting")
-    kinds = {"printed": fig3.printed_points(), "ours": ours, "ours, aware": ours}
-    frames = {
-        "printed": kinds["printed"],
-        "ours": ours,
-        "aware": ours,
-        "equal loss": pd.concat([fig3.matched_pairs(t).assign(points=n) for n, t in kinds.items()]),
-        "fronts": pd.concat([fig3.pareto_front(t).assign(points=n) for n, t in kinds.items()]),
-        "after training": pd.DataFrame(
-            {
-                "epochs": [0, 1, 2, 3],
-                "loss": [math.nan, 2.0, 1.9, 1.8],
-                "RMSE": [0.1, 0.11, 0.12, 0.1],
-                "RMSE error": 0.02,
-                "printed": [math.nan, 0.15, 0.17, 0.22],
-            }
-        ),
-        "references": pd.DataFrame({"attack": ["grey", "mean image"], "RMSE": [0.28, 0.25]}),
-    }
-    return Tables(
-        frames,
-        exhibit="liu2024/fig3",
-        profile="quick",
-        parameters=resolve("liu2024/fig3", find_exhibit("liu2024/fig3").parameters, "quick"),
-        stand_ins=("data = patches",),
-    )
+def _judged_with(claim: str, losses, **columns: object) -> set[str]:
+    """The statuses of a claim when the stored losses are others, tuned or not."""
+
+    def change(ours: pd.DataFrame) -> pd.DataFrame:
+        new = losses(ours)
+        return ours.assign(loss=new, tuned=new, **columns)
+
+    return statuses(altered(stored("liu2024/fig3"), {"ours": change}))[claim]
 
 
-def test_the_trade_off_is_judged_and_drawn(trade_off):
-    found = statuses(trade_off)
-    assert found["liu2024/fig3"] == found["E-009"] == {"holds on stand-in data"}
-    assert found["E-033"] == {"not decided"}
-    assert found["E-025"] == {"reproduced", "not decided"}
-    assert found["E-026"] == found["E-037"] == {"reproduced", "not decided"}
-    assert len(fig3.draw(trade_off).axes) == 9
-    assert "GradClip" in describe_figure(fig3, trade_off)["alt"]
-
-
-def test_pruning_is_said_to_cost_more_only_beyond_the_errors(trade_off):
-    ours = trade_off["ours"]
-    strong = (ours["defence"] == "GradPrune") & (ours["strength"] >= 0.9)
-    noisy = ours[(ours["defence"] == "GradNoise") & (ours["strength"] == 0.1)]
-    noise = ours["batch size"].map(noisy.set_index("batch size")["loss"])
-
-    def judged(excess: float) -> set[str]:
-        losses = ours["loss"].where(~strong, noise + excess)
-        changed = ours.assign(loss=losses, tuned=losses, error=0.1)
-        return statuses(
-            dataclasses.replace(trade_off, frames={**trade_off.frames, "ours": changed})
-        )["E-025"]
-
+@pytest.mark.parametrize(
     # four standard errors of a difference: 0.57
-    assert judged(0.5) == {"reproduced", "not decided"}
-    assert judged(0.6) == {"reproduced", "differs on stand-in data"}
+    ("excess", "status"),
+    [(0.5, "not decided"), (0.6, "differs on stand-in data")],
+)
+def test_pruning_is_said_to_cost_more_only_beyond_the_errors(excess, status):
+    def lose(ours: pd.DataFrame) -> pd.Series:
+        strong = (ours["defence"] == "GradPrune") & (ours["strength"] >= 0.9)
+        noisy = ours[(ours["defence"] == "GradNoise") & (ours["strength"] == 0.1)]
+        noise = ours["batch size"].map(noisy.set_index("batch size")["loss"])
+        return ours["loss"].where(~strong, noise + excess)
+
+    assert _judged_with("E-025", lose, error=0.1) == {"reproduced", status}
 
 
-def test_equal_losses_decide_nothing_where_most_losses_are_equal(trade_off):
+def test_equal_losses_decide_nothing_where_most_losses_are_equal():
     """With every loss the same, pruning beside dropping is a comparison that reads no loss."""
-
-    def judged(change) -> set[str]:
-        ours = trade_off["ours"]
-        ours = ours.assign(loss=change(ours["loss"]))
-        frames = {**trade_off.frames, "ours": ours}
-        return statuses(dataclasses.replace(trade_off, frames=frames))["E-026"]
-
-    assert judged(lambda loss: 0 * loss + 1) == {"reproduced", "not decided"}
-    assert judged(lambda loss: loss**20) != {"reproduced", "not decided"}
-    assert fig3._mostly(14, 21) is True
-    assert fig3._mostly(11, 21) is None
-    assert fig3._mostly(1, 21) is False
+    undecided = {"reproduced", "not decided"}
+    assert _judged_with("E-026", lambda ours: 0 * ours["loss"] + 1) == undecided
+    assert _judged_with("E-026", lambda ours: ours["loss"] ** 20) != undecided
+    assert [fig3._mostly(count, 21) for count in (14, 11, 1)] == [True, None, False]
 
 
 def test_a_lost_training_is_judged():

@@ -8,91 +8,15 @@ import pandas as pd
 import pytest
 
 from companion import study
-from companion.papers.mean_to_extreme import (
-    alg_cor1_attack,
-    fig1,
-    fig3,
-    fig4,
-    fig5,
-    fig6,
-    lemB1,
-    prop1,
-    prop2,
-    prop3,
-    prop4,
-    prop5,
-    prop6,
-    prop7,
-    propB1,
-    propB2,
-    propB3,
-    propB4,
-    thm1,
-    thm2,
-)
+from companion.papers.mean_to_extreme import fig1, fig4
 from companion.study import registry
-from companion.study.exhibits import describe_figure, id_of, judge_tables
+from companion.study.exhibits import judge_tables
 from companion.study.records import FOLDER, read_tables
 
 KEY = "mean_to_extreme"
-SMALL = {
-    alg_cor1_attack: {"repeats": 100, "dimension": 8},
-    prop1: {"repeats": 200, "rows": [1, 10, 100]},
-    propB1: {},
-    propB2: {"repeats": 400, "rows": [1, 10, 100]},
-    lemB1: {"repeats": 50_000},
-    prop2: {"repeats": 400},
-    thm1: {"records": 100, "noise_multipliers": [0.05, 1.0]},
-    thm2: {"repeats": 400, "dimensions": [1, 64]},
-    prop3: {"records": 20, "repeats": 100},
-    prop4: {"records": 20, "repeats": 100},
-    prop5: {"repeats": 2000},
-    propB3: {"repeats": 200, "dimensions": [64, 1024]},
-    fig3: {"points": 41},
-    fig5: {},
-    fig6: {"size": 64, "small_size": 32},
-    prop6: {"dimensions": [100, 10_000], "digits": 50},
-    propB4: {"repeats": 400, "dimensions": [3, 64]},
-    prop7: {"repeats": 400, "averaged": [1, 4]},
-}
 
 
-@pytest.fixture(scope="module")
-def measured():
-    found = {}
-
-    def measure(exhibit):
-        if exhibit not in found:
-            given = {id_of(exhibit): SMALL[exhibit]}
-            found[exhibit] = exhibit.measure(study.Study(overrides=given))
-        return found[exhibit]
-
-    return measure
-
-
-def failed(exhibit, tables) -> set[str]:
-    verdicts = judge_tables(exhibit, tables)
-    return {v.target.removeprefix(f"{KEY}/") for v in verdicts if v.status == "failed"}
-
-
-def test_every_exhibit_claim_and_erratum_of_the_paper_is_settled_by_a_computation() -> None:
-    settled = set().union(*(c.targets for c in study.all_exhibits(KEY).values()))
-    exhibits = {k for k, e in registry.exhibits().items() if e.paper_key == KEY and e.computable}
-    claims = {k for k, c in registry.claims().items() if c.paper_key == KEY}
-    errata = {
-        k
-        for k, e in registry.errata().items()
-        if e.paper_key == KEY and e.exhibit.startswith(f"{KEY}/")
-    }
-    assert settled == exhibits | claims | errata
-
-
-@pytest.mark.parametrize("exhibit", SMALL, ids=lambda exhibit: id_of(exhibit).split("/")[1])
-def test_what_holds_holds_on_small_runs_too(measured, exhibit) -> None:
-    assert not failed(exhibit, measured(exhibit))
-
-
-def test_another_size_than_the_papers_differs_and_does_not_fail(measured) -> None:
+def test_another_size_than_the_papers_differs_and_does_not_fail() -> None:
     parameters = study.Study(overrides={f"{KEY}/fig1": {"size": 64}}).context(f"{KEY}/fig1")
     errors = {
         "picture": [0, 0],
@@ -104,14 +28,6 @@ def test_another_size_than_the_papers_differs_and_does_not_fail(measured) -> Non
     tables = study.Tables({"errors": pd.DataFrame(errors)}, parameters=parameters.parameters)
     status = {v.target: v.status for v in judge_tables(fig1, tables)}
     assert status[f"{KEY}/fig1_left"] == "differs" and "failed" not in status.values()
-
-
-@pytest.mark.parametrize("exhibit", [prop1, fig3, fig5, fig6], ids=lambda e: id_of(e))
-def test_pictures_are_drawn_and_told(measured, exhibit) -> None:
-    tables = measured(exhibit)
-    assert exhibit.draw(tables).axes
-    words = describe_figure(exhibit, tables)["alt"]
-    assert 60 < len(words) < 1000 and words.endswith(".")
 
 
 @pytest.mark.parametrize(("like", "status"), [("ncc", "reproduced"), ("psnr", "differs")])

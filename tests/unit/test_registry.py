@@ -98,6 +98,13 @@ def test_panels_belong_to_their_figure(panel, figure):
     assert registry.parent_of(panel) == figure
 
 
+def test_what_a_panels_row_leaves_empty_is_its_figures():
+    panel, figure = map(registry.exhibit, ("mean_to_extreme/fig1_left", "mean_to_extreme/fig1"))
+    assert (panel.parameters, panel.model) == (figure.parameters, figure.model) != ("", "")
+    assert panel.x_axis == "column" != figure.x_axis and panel.title == "Reference images"
+    assert panel.headline_claims == ""  # its own
+
+
 def test_every_parent_exists_and_has_none_itself():
     exhibits = registry.exhibits()
     for exhibit_id in exhibits:

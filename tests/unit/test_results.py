@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from companion.study import Result, Study, Tables, Verdict, check, registry, shared_by
+from companion.study import Result, Study, Tables, Verdict, check, shared_by
 from companion.study.results import RESULT_MIME, digest
 
 FIG1 = Tables({}, exhibit="ziller2024/fig1")
@@ -115,21 +115,3 @@ def test_an_exhibit_must_judge_what_it_settles(project, monkeypatch):
     monkeypatch.setattr(exhibit.file, "SETTLES", ("B-999",))
     with pytest.raises(KeyError, match="'B-999' is neither"):
         targets_of(exhibit.file)
-
-
-def test_random_numbers_depend_on_seed_exhibit_and_purpose(project):
-    fig1 = Study(seed=1).context("ziller2024/fig1")
-    draws = {
-        fig1.rng("noise").random(),
-        fig1.rng("other").random(),
-        fig1.rng("noise", 1).random(),
-        Study(seed=2).context("ziller2024/fig1").rng("noise").random(),
-        Study(seed=1).context("ziller2024/table1").rng("noise").random(),
-    }
-    assert len(draws) == 5
-    assert fig1.rng("noise").random() in draws
-    assert Study(seed=1, profile="paper").context("ziller2024/fig1").rng("noise").random() in draws
-
-
-def test_the_registry_is_that_of_the_small_project(project):
-    assert len(registry.exhibits()) == 8

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 
 import nbformat
 import pytest
@@ -24,7 +25,7 @@ def contents(project):
 
 def test_refreshed_notebooks_read_back(project):
     path = project.refreshed()
-    results = stored.stored_results(project.root)
+    results = stored.read(project.root).results
     assert list(results) == [FIG1, TABLE1]
     assert results[FIG1].notebook == "notebooks/ziller2024/01_bounds.ipynb"
     assert results[FIG1].content["settings"]["samples"] == 5
@@ -50,11 +51,10 @@ def test_notebooks_come_in_the_books_order(project):
 
 def test_a_cell_never_executed_is_an_error(project, contents):
     project.notebook("ziller2024/01", {FIG1: None, TABLE1: contents[TABLE1]})
-    with pytest.raises(StoredError, match=r"01\.ipynb: the cell of .*fig1 was never executed"):
-        stored.stored_results(project.root)
     held = stored.read(project.root)
     assert list(held.results) == [TABLE1]  # the others are still read
-    assert len(held.problems) == 1
+    (problem,) = held.problems
+    assert re.search(r"01\.ipynb: the cell of .*fig1 was never executed", problem)
 
 
 def _edit(path, change):
@@ -80,8 +80,7 @@ def _edit(path, change):
 )
 def test_what_is_wrong_with_a_notebook_is_said(project, change, message):
     _edit(project.refreshed(), change)
-    with pytest.raises(StoredError, match=message):
-        stored.stored_results(project.root)
+    assert re.search(message, "\n".join(stored.read(project.root).problems))
 
 
 def test_malformed_results_are_said(project, contents):
@@ -103,7 +102,7 @@ def test_an_exhibit_belongs_to_one_notebook(project, contents):
 def test_every_target_has_a_status(project, contents):
     project.notebook("ziller2024/01", contents)
     rows = stored.verdicts_by_target(
-        (r.notebook, r.verdicts) for r in stored.stored_results(project.root).values()
+        (r.notebook, r.verdicts) for r in stored.read(project.root).results.values()
     )
     assert {key: row.status for key, row in rows.items()} == {
         FIG1: "reproduced",
@@ -146,7 +145,7 @@ def test_several_verdicts_on_one_target_give_the_worst(project):
 )
 def test_contradictions_are_found(project, change, message):
     _edit(project.refreshed(), lambda nb: change(_content(nb)))
-    found = list(stored.find_inconsistencies(stored.stored_results(project.root)))
+    found = list(stored.find_inconsistencies(stored.read(project.root).results))
     assert any(message in sentence for sentence in found), found
 
 

@@ -9,7 +9,6 @@ import pytest
 from companion.study import registry
 from companion.study.tables import Origin
 from companion.study.verdicts import (
-    STATUSES,
     Verdict,
     VerdictError,
     check,
@@ -48,19 +47,10 @@ def test_a_known_difference_needs_its_reason_and_must_persist():
 @pytest.mark.parametrize(
     ("printed", "expected"),
     [
-        ("38.9%", 0.05),
-        (r"38.9\%", 0.05),
-        ("100", 0.5),
-        ("0.0", 0.05),
-        ("-40.0", 0.05),
+        # beside what tests/property draws
         (".25", 0.005),
         (" 3 ", 0.5),
-        ("1e-5", 5e-6),
         ("1.25E+3", 5.0),
-        ("1e105", 5e104),
-        ("1.0 x 10^-8", 5e-10),
-        (r"1.0\cdot 10^{-8}", 5e-10),
-        (r"2 \times 10^{5}", 5e4),
         (r"1.7\cdot 10^4", 500.0),
     ],
 )
@@ -193,15 +183,8 @@ def test_every_kind_of_verdict_follows_the_one_rule_of_data(origin, status, on):
     assert origin.whole == (not on and status == "reproduced")
 
 
-def test_several_verdicts_are_as_good_as_the_worst():
-    def of(*statuses):
-        return overall(Verdict("A-001", s, "") for s in statuses)
-
-    assert of() == "pending"
-    for i, better in enumerate(STATUSES):
-        assert of(better) == better
-        for worse in STATUSES[i:]:
-            assert of(better, worse) == of(worse, better) == worse
+def test_without_a_verdict_a_target_is_pending():
+    assert overall([]) == "pending"
 
 
 @pytest.mark.parametrize(
@@ -227,20 +210,6 @@ def test_comparing_nothing_is_refused():
 
 
 # What becomes of failed ones --------------------------------------------------------------------
-
-
-def test_a_failed_verdict_says_why():
-    failed = check("A-001", False, "it holds", ours="1", paper="2", stand_in=True)
-    assert failed == Verdict("A-001", "failed", "it holds", "1", "2", "", "does not hold")
-    held = check("A-001", True, "it holds", differs="other networks")
-    assert (held.status, held.why) == (
-        "failed",
-        "holds after all (expected not to: other networks)",
-    )
-    off = compare("A-002", "a number", [39.1], [38.9], ["38.9%"])
-    assert (off.status, off.ours) == ("failed", "0 of 1 agree; first: 39.1 against 38.9%")
-    wrong = refute("E-A-03", holds=True, corrected_holds=True)
-    assert (wrong.status, wrong.why) == ("failed", "the printed statement holds")
 
 
 def test_failed_verdicts_raise_unless_a_run_must_end_with_its_tables():
@@ -285,12 +254,6 @@ def test_on_a_users_images_nothing_fails_and_both_values_are_said():
     assert wrong.why == "on the images given, the corrected statement fails"
     right = judge_own_images(refute("E-A-03", holds=True, corrected_holds=True))
     assert (right.status, right.why) == ("holds on stand-in data", "")
-
-
-def test_the_worst_of_all_is_a_failure():
-    verdicts = [Verdict("A-001", status, "") for status in ("failed", "refuted")]
-    assert overall(verdicts) == "failed"
-    assert overall([]) == "pending"
 
 
 def test_what_the_error_does_not_decide_says_what_would():

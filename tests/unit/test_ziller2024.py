@@ -11,11 +11,10 @@ import pytest
 import torch
 
 from companion import study
-from companion.papers.ziller2024 import attacked_photographs, fig1, fig4, fig8, prop3, table1
+from companion.papers.ziller2024 import attacked_photographs, fig1, fig4, fig8, table1
 from companion.papers.ziller2024.projection_steps import released
 from companion.study import registry, session
-from companion.study.exhibits import describe_figure, id_of, judge_tables
-from companion.study.logic import at_most, every
+from companion.study.exhibits import id_of, judge_tables
 from companion.study.records import FOLDER, read_tables
 from reconrisk import DPSGD, bounds, datasets, metrics
 
@@ -38,21 +37,6 @@ def bounds_table():
     return measure(table1)
 
 
-def test_every_exhibit_claim_and_erratum_of_the_paper_is_settled_by_a_computation() -> None:
-    settled = set().union(*(c.targets for c in study.all_exhibits(KEY).values()))
-    exhibits = {k for k, e in registry.exhibits().items() if e.paper_key == KEY and e.computable}
-    claims = {k for k, c in registry.claims().items() if c.paper_key == KEY}
-    errata = {k for k, e in registry.errata().items() if e.paper_key == KEY}
-    assert len(claims) == 43 and len(errata) >= 11
-    assert settled == exhibits | claims | errata | {"O-010"}
-
-
-def test_errata_are_computed_at_the_exhibit_that_the_registry_names() -> None:
-    for name, erratum in registry.errata().items():
-        if erratum.paper_key == KEY:
-            assert name in study.all_exhibits(KEY)[erratum.exhibit].targets
-
-
 # Table 1 -----------------------------------------------------------------------------------------
 
 
@@ -67,24 +51,6 @@ def test_table1_refuses_to_compare_fewer_numbers_than_the_paper_prints(
 
 
 # The propositions --------------------------------------------------------------------------------
-
-
-def test_an_estimate_is_decided_by_its_error_and_the_margin() -> None:
-    assert at_most([0.9, 1.02], 1.05, 0.001) is True
-    assert at_most([0.9, 1.06], 1.05, 0.001) is False
-    assert at_most(1.02, 1.05, 0.02) is None
-    # far below a limit more Monte Carlo error changes nothing
-    assert at_most(0.1, 1.05, 0.1) is True
-    assert every(True, None) is None and every(None, False) is False and every(True, True) is True
-
-
-def test_the_same_seed_gives_the_same_tables_and_another_seed_others() -> None:
-    first, again, other = (
-        measure(prop3, seed, samples=200, dimensions=[2, 1000]) for seed in (0, 0, 1)
-    )
-    pd.testing.assert_frame_equal(first["ncc"], again["ncc"])
-    assert (first["ncc"]["mean"] != other["ncc"]["mean"]).any()
-    pd.testing.assert_frame_equal(first["closed form"], again["closed form"])
 
 
 def test_the_noise_does_not_hang_on_the_last_bit_of_a_norm() -> None:
@@ -177,11 +143,6 @@ def test_a_network_that_stands_in_is_a_stand_in_for_its_own_panel_only() -> None
     assert status[f"{KEY}/fig4_perceptual"] == status["B-031"] == "holds on stand-in data"
 
 
-def test_the_paper_profile_names_the_data_it_lacks() -> None:
-    with pytest.raises(FileNotFoundError, match=r"ziller2024/fig1 .*data_root.*class/\*\.jpg"):
-        fig1.measure(study.Study(profile="paper"))
-
-
 def test_displayed_pictures_are_in_range_and_small_enough() -> None:
     tables = measure(fig8, sizes=[32, 512], noise_multipliers=[1e-5, 1e-3], clip_ratio=320.0)
     assert {len(image) for image in tables.images.values()} == {32, 256, 64}
@@ -189,11 +150,3 @@ def test_displayed_pictures_are_in_range_and_small_enough() -> None:
     middle, whole = (tables.images[f"512 0.001{part}"] for part in (" middle", ""))
     assert middle.std() > 1.5 * whole.std()
     assert all(0 <= i.min() and i.max() <= 1 for i in tables.images.values())
-
-
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_the_picture_fits_the_page_and_its_text_says_what_is_seen(pixels) -> None:
-    drawn = fig1.draw(pixels)
-    assert drawn.get_size_inches()[0] * drawn.dpi <= 1010
-    said = describe_figure(fig1, pixels)
-    assert len(said["caption"]) > 80 and len(said["alt"]) > 60 and said["alt"] != said["caption"]

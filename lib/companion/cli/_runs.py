@@ -188,7 +188,7 @@ def execute_plans(
         With status 1 if a verdict failed or an exhibit raised, 2 if the only exhibit refuses its
         arguments, 130 after an interrupt.
     """
-    progress = Progress(_foreseen(every))
+    progress = Progress(_foresee(every))
     ended: list[Outcome] = []
     try:
         for plan in every:
@@ -198,7 +198,7 @@ def execute_plans(
                 ended.append(old)
                 note(f"{plan.exhibit}: {old.how} ({plan.folder}; --again computes it all the same)")
                 continue
-            ended.append(_computed(plan, progress, draw, debug, alone=len(every) == 1))
+            ended.append(_compute(plan, progress, draw, debug, alone=len(every) == 1))
             if len(every) > 1:
                 note(f"{plan.exhibit}: {ended[-1].status} ({ended[-1].how})")
     except KeyboardInterrupt:
@@ -246,7 +246,7 @@ def _up_to_date(plan: Plan, draw: bool) -> Outcome | None:
     return Outcome(plan, status, how, record.verdicts, record.ran)
 
 
-def _computed(plan: Plan, progress: Progress, draw: bool, debug: bool, *, alone: bool) -> Outcome:
+def _compute(plan: Plan, progress: Progress, draw: bool, debug: bool, *, alone: bool) -> Outcome:
     start_of_peak()
     start = time.perf_counter()
     try:
@@ -263,7 +263,7 @@ def _computed(plan: Plan, progress: Progress, draw: bool, debug: bool, *, alone:
         return Outcome(plan, "failed", took, problem=f"{kind}{error}")
     seconds = time.perf_counter() - start
     origin = describe_run(plan.session, plan.exhibit, seconds)
-    picture, problem = _drawn(result, debug) if draw else (None, "")
+    picture, problem = _draw(result, debug) if draw else (None, "")
     try:
         write_record(
             result.tables,
@@ -284,7 +284,7 @@ def _computed(plan: Plan, progress: Progress, draw: bool, debug: bool, *, alone:
     return Outcome(plan, status, duration(seconds), result.verdicts, result.tables.ran, problem)
 
 
-def _drawn(result: Result, debug: bool) -> tuple[Any, str]:
+def _draw(result: Result, debug: bool) -> tuple[Any, str]:
     """Return the figure, or None and the error: it must not lose hours of computing."""
     try:
         return find_exhibit(result.exhibit).draw(result.tables), ""
@@ -294,7 +294,7 @@ def _drawn(result: Result, debug: bool) -> tuple[Any, str]:
         return None, f"the figure could not be drawn: {type(error).__name__}: {error}"
 
 
-def _foreseen(every: Sequence[Plan]) -> list[tuple[str, float | None]]:
+def _foresee(every: Sequence[Plan]) -> list[tuple[str, float | None]]:
     """Return the seconds of earlier runs: of the costs for paper, of the notebooks for quick."""
     known: dict[str, float | None]
     if every[0].session.profile == "paper":

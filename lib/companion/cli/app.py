@@ -266,17 +266,7 @@ def run(
         chosen = _runs.choose_exhibits(exhibits or (), papers, reading=bool(data))
         if not chosen:
             raise ValueError("name an exhibit, or a paper with --paper; `companion list` has them")
-        session = _session(
-            chosen,
-            set_,
-            profile=profile,
-            seed=seed,
-            device=device,
-            data=data,
-            data_root=data_root,
-            workers=workers,
-            scheduler=scheduler,
-        )
+        session = _session(context, chosen, set_)
         plans = _runs.make_plans(session, chosen, out, checkpoints)
     if show_parameters:
         for exhibit in chosen:
@@ -387,17 +377,7 @@ def verdicts(
             _show_recorded(papers, as_json)
             return
         if fresh:
-            session = _session(
-                (),
-                None,
-                profile=profile,
-                seed=seed,
-                device=device,
-                data_root=data_root,
-                workers=workers,
-                scheduler=scheduler,
-            )
-            collected, problems = _computed(session, required)
+            collected, problems = _compute(_session(context), required)
         else:
             held = stored.read(registry.project_root())
             collected = [(r.notebook, r.verdicts) for r in held.results.values()]
@@ -479,7 +459,7 @@ def _show_problems(problems: Iterable[str], none: str) -> None:
     show("\n".join(["does not hold:", *(f"  {p}" for p in problems)]) if problems else none)
 
 
-def _computed(
+def _compute(
     session: Study, papers: Iterable[str]
 ) -> tuple[list[tuple[str, list[Verdict]]], list[str]]:
     """Compute the exhibits of papers; return their verdicts, and failures as sentences."""
@@ -534,7 +514,7 @@ def why(
 
     with usage_errors(context.obj):
         exhibit_id = find_exhibit(exhibit).id
-        session = _session([exhibit_id], set_, profile=profile, seed=seed, device=device)
+        session = _session(context, [exhibit_id], set_)
         held = stored.read(registry.project_root()).results.get(exhibit_id)
         reasons = explain(exhibit_id, held.provenance if held else None, session)
     if not reasons:
@@ -553,9 +533,17 @@ def why(
 # Shared -----------------------------------------------------------------------------------------
 
 
-def _session(exhibits: Iterable[str], pairs: Iterable[str] | None, **choices: Any) -> Study:
+#: options of commands that are a study's fields of the same name
+_CHOICES = ("profile", "seed", "device", "data", "data_root", "workers", "scheduler")
+
+
+def _session(
+    context: typer.Context, exhibits: Iterable[str] = (), pairs: Iterable[str] | None = None
+) -> Study:
+    """Return the study that a command's options ask for, with ``--set`` for some exhibits."""
     from companion.study import Study
 
+    choices = {name: value for name, value in context.params.items() if name in _CHOICES}
     values: dict[str, str] = {}
     for pair in pairs or ():
         name, equals, value = pair.partition("=")

@@ -139,7 +139,7 @@ def fetch(
     size = _size(sum(file.size or 0 for file in wanted))
     note(f"{data_set.name}: {data_set.what}. Terms: {data_set.terms} ({data_set.home})")
     note(f"{len(wanted)} files, {size}, from {mirrors[0]} to {to}")
-    if not yes and not _agreed():
+    if not yes and not _ask_agreement():
         raise fail("nothing was fetched", FAILED)
     _fetch_all(wanted, to, mirrors)
     show(f"{data_set.name} is in {to}: {', '.join(file.path for file in wanted)}")
@@ -163,7 +163,7 @@ def _find_set(name: str, data_sets: dict[str, DataSet]) -> DataSet:
     return found
 
 
-def _agreed() -> bool:
+def _ask_agreement() -> bool:
     if not _on_terminal():
         raise fail("there is no terminal to ask on; --yes fetches without asking", FAILED)
     return typer.confirm("Fetch?", err=True)

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from scipy import ndimage
 
-from companion.experiments.federated import KEY, NETWORK, SIDE, Standardised, standardised
+from companion.experiments.federated import KEY, NETWORK, SIDE, Standardised, load_standardised
 from companion.experiments.tools import as_numpy, data_folder
 from companion.study import Context
 from reconrisk import datasets
@@ -59,7 +59,7 @@ def attack_task(
     study : Context
         Its seed, device and data folder are used.
     data : str
-        As in :func:`~companion.experiments.federated.standardised`.
+        As in :func:`~companion.experiments.federated.load_standardised`.
     batch_size : int
     releases : sequence of Release
         R of them.
@@ -140,14 +140,14 @@ def attack_batches(task: dict[str, Any]) -> dict[str, Any]:
         are of standardised pictures (:class:`Standardised`), as the printed numbers must be: MSEs
         in their units, SSIMs with the range from black to white.
     """
-    data = standardised(task["data"], task["data_root"], device=task["device"])
+    data = load_standardised(task["data"], task["data_root"], device=task["device"])
     releases = [Release(**r) for r in task["releases"]]
     drawn = draw_batches(task, data)
     released, truth = release_batches(task, drawn, releases)
     box = ((0 - data.mean) / data.std, (1 - data.mean) / data.std) if task["boxed"] else None
     count = len(releases)
     rebuilt = invert_gradients(
-        repeated(drawn.weights, count),
+        repeat_weights(drawn.weights, count),
         released,
         drawn.labels.repeat(count, 1),
         generator=_generator(task, "restarts"),
@@ -165,7 +165,7 @@ def attack_batches(task: dict[str, Any]) -> dict[str, Any]:
     found = as_numpy(rebuilt.inputs).reshape(*shape, *originals.shape[1:])
     result = {
         **judge(data, originals, found),
-        "recognised": _recognised(data, found, drawn.labels),
+        "recognised": _recognise(data, found, drawn.labels),
         "cosine": as_numpy(cosines(released, truth)).reshape(shape),
         "loss": as_numpy(rebuilt.loss).reshape(shape),
         **_guesses(data, originals, drawn.labels),
@@ -252,14 +252,14 @@ def release_batches(
                 generator = _generator(task, f"{what.kind} noise", task["first"] + i)
                 batch = (drawn.inputs[[i]], drawn.labels[[i]])
                 side.append(release_gradients(weights, *batch, [what], generator=generator))
-    return _joined(sides[0]), _joined(sides[1])
+    return _join(sides[0]), _join(sides[1])
 
 
-def _joined(parts: Sequence[Weights]) -> Weights:
+def _join(parts: Sequence[Weights]) -> Weights:
     return {name: torch.cat([part[name] for part in parts]) for name in NETWORK.shapes}
 
 
-def repeated(weights: Weights, times: int) -> Weights:
+def repeat_weights(weights: Weights, times: int) -> Weights:
     """D networks one time for each of R releases, (R D, rows, columns)."""
     return {name: w.repeat(times, 1, 1) for name, w in weights.items()}
 
@@ -309,7 +309,7 @@ def judge(data: Standardised, originals: np.ndarray, rebuilt: np.ndarray) -> dic
     }
 
 
-def _recognised(data: Standardised, rebuilt: np.ndarray, labels: torch.Tensor) -> np.ndarray:
+def _recognise(data: Standardised, rebuilt: np.ndarray, labels: torch.Tensor) -> np.ndarray:
     """Share of reconstructions whose label's mean picture correlates most with them, (R, D)."""
     x, y = (v - v.mean(axis=-1, keepdims=True) for v in (as_numpy(_class_means(data)), rebuilt))
     # the length of a reconstruction does not change which class it resembles most
@@ -408,14 +408,14 @@ def attack_settings(
         for group in s.groups
         for k in starts
     ]
-    results = iter(attacked(study, tasks))
+    results = iter(run_attacks(study, tasks))
     return [
-        _joined_groups([_joined_draws([next(results) for _ in starts]) for _ in s.groups])
+        _join_groups([_join_draws([next(results) for _ in starts]) for _ in s.groups])
         for s in settings
     ]
 
 
-def attacked(study: Context, tasks: Sequence[Mapping[str, Any]]) -> list[Attacked]:
+def run_attacks(study: Context, tasks: Sequence[Mapping[str, Any]]) -> list[Attacked]:
     """Run tasks made by :func:`attack_task`, each once in a process; results in their order."""
     rows = study.sweep(attack_batches, tasks, "inverting gradients", threads=1)
     return [
@@ -427,7 +427,7 @@ def attacked(study: Context, tasks: Sequence[Mapping[str, Any]]) -> list[Attacke
     ]
 
 
-def _joined_draws(parts: Sequence[Attacked]) -> Attacked:
+def _join_draws(parts: Sequence[Attacked]) -> Attacked:
     """Chunks of draws of the same releases as one."""
     values = {
         name: np.concatenate([p.values[name] for p in parts], axis=int(name not in OF_DRAWS))
@@ -436,7 +436,7 @@ def _joined_draws(parts: Sequence[Attacked]) -> Attacked:
     return Attacked(parts[0].releases, values)
 
 
-def _joined_groups(parts: Sequence[Attacked]) -> Attacked:
+def _join_groups(parts: Sequence[Attacked]) -> Attacked:
     """Groups of releases of the same draws as one."""
     values = {
         name: v if name in OF_DRAWS else np.concatenate([p.values[name] for p in parts])

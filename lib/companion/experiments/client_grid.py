@@ -27,7 +27,7 @@ from companion.experiments.clients import (
     pixel_search,
     printed_settings,
     prior_rate,
-    seeded,
+    seed_generator,
     shared_values,
 )
 from companion.experiments.tools import as_numpy
@@ -159,7 +159,7 @@ class Grid:
 
     def generator(self, seed: int, *key: int) -> torch.Generator:
         """A generator for one purpose."""
-        return seeded(seed, *key, device=self.device)
+        return seed_generator(seed, *key, device=self.device)
 
 
 # Asking for cells --------------------------------------------------------------------------------
@@ -203,11 +203,11 @@ def run_grid(
     if unknown:
         raise ValueError(f"attacks and settings must be of the grid; got {unknown!r}")
     cells = list(product(batch_sizes, settings, attacks, aware))
-    found = zip(_measured(study, grid, cells), cells, strict=True)
+    found = zip(_measure(study, grid, cells), cells, strict=True)
     return pd.concat([_rows(values, *cell) for values, cell in found], ignore_index=True)
 
 
-def rebuilt(
+def rebuild_pictures(
     study: Context,
     attack: str,
     setting: Setting,
@@ -218,7 +218,7 @@ def rebuilt(
 ) -> np.ndarray:
     """Reconstructions of the first batch's first pictures, (k, side, side, 3), k <= 4."""
     grid = Grid.of(study) if grid is None else grid
-    (values,) = _measured(study, grid, [(batch_size, setting, attack, aware)])
+    (values,) = _measure(study, grid, [(batch_size, setting, attack, aware)])
     return values["pictures"]
 
 
@@ -271,7 +271,7 @@ def _rows(
     )
 
 
-def _measured(study: Context, grid: Grid, cells: Sequence[Cell]) -> Iterator[dict[str, np.ndarray]]:
+def _measure(study: Context, grid: Grid, cells: Sequence[Cell]) -> Iterator[dict[str, np.ndarray]]:
     """The measurements of each cell, out of those of its task."""
     homes = [_home(grid.grouped, *cell) for cell in cells]
     keys = list(dict.fromkeys(key for key, _ in homes))
@@ -334,7 +334,7 @@ def attack_clients(task: dict[str, Any]) -> dict[str, Any]:
     grid = Grid(**task["grid"])
     settings = [Setting(*pair) for pair in task["settings"]]
     batches = batches_of(grid, task["batch_size"])
-    network = _manipulated(grid) if task["attack"] in MANIPULATING else network_of(grid)
+    network = _list_manipulated(grid) if task["attack"] in MANIPULATING else network_of(grid)
     return attack_network(
         grid, task["attack"], network, batches, settings, aware=bool(task["aware"])
     )
@@ -367,12 +367,12 @@ def attack_network(
     """
     plain = updates_of(grid, network, batches, Setting("None"))
     released = [updates_of(grid, network, batches, setting) for setting in settings]
-    inversion = _attacked(grid, attack, network, batches, settings, released, aware)
+    inversion = _attack(grid, attack, network, batches, settings, released, aware)
     shape = (len(settings), *batches.images.shape)
     targets = batches.images.expand(shape)
     found = inversion.inputs.view(shape)
     if attack in MANIPULATING:
-        found = _matched(targets, found)
+        found = _match(targets, found)
     errors, decibels = _errors(targets, found)
     norm = _norms(plain.gradient)
     changes = [
@@ -429,7 +429,7 @@ def _sizes(grid: Grid) -> tuple[int, int, int]:
     return channels, wide, max(1, wide - (grid.trained_neurons or trained))
 
 
-def _manipulated(grid: Grid) -> ImprintNetwork:
+def _list_manipulated(grid: Grid) -> ImprintNetwork:
     """Robbing the Fed's layer, with thresholds from the data set's pictures."""
     images, _ = pictures(grid.data, grid.data_root, grid.side)
     records = images.flatten(1).to(grid.device)
@@ -451,7 +451,7 @@ def updates_of(grid: Grid, network: nn.Module, batches: Batches, setting: Settin
     )
 
 
-def _attacked(
+def _attack(
     grid: Grid,
     name: str,
     network: nn.Module,
@@ -482,12 +482,12 @@ def _attacked(
         aware=aware,
         statistics=_statistics(network, batches, len(settings)),
     )
-    together = _joined(released, aware)
+    together = _join(released, aware)
     start = torch.rand(batches.images.shape, generator=generator, device=grid.device)
     return _invert(grid, name, network, together, knowledge, start, generator)
 
 
-def _joined(released: Sequence[Released], aware: bool) -> Released:
+def _join(released: Sequence[Released], aware: bool) -> Released:
     """Updates under several settings as one; an oblivious attacker needs the gradients only."""
 
     def joined(parts: Sequence[Mapping[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
@@ -576,7 +576,7 @@ def _invert(
 # Errors ------------------------------------------------------------------------------------------
 
 
-def _matched(targets: torch.Tensor, found: torch.Tensor) -> torch.Tensor:
+def _match(targets: torch.Tensor, found: torch.Tensor) -> torch.Tensor:
     """Reconstructions (settings, batches, n, ...) in the order of least squared error."""
     flat = as_numpy(found.flatten(3))
     ordered = match(as_numpy(targets.flatten(3)), flat).apply(flat)

@@ -215,7 +215,7 @@ def make_network(
     return network.eval()
 
 
-def seeded(seed: int, *key: int, device: str = "cpu") -> torch.Generator:
+def seed_generator(seed: int, *key: int, device: str = "cpu") -> torch.Generator:
     """A generator for one purpose, named by integers."""
     state = np.random.SeedSequence([seed, *key]).generate_state(1, np.uint64)[0]
     return torch.Generator(device=device).manual_seed(int(state) >> 1)

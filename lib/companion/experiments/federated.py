@@ -93,7 +93,7 @@ class Standardised:
 
 
 @functools.lru_cache(maxsize=8)
-def standardised(
+def load_standardised(
     name: str, data_root: str = "", split: str = "train", device: str = "cpu"
 ) -> Standardised:
     """The paper's pictures, or their stand-ins, kept for the process.

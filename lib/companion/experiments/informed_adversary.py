@@ -117,10 +117,10 @@ def scene_of(task: dict[str, Any]) -> Scene:
 def train_targets(scene: Scene) -> tuple[Trajectories, torch.Tensor, torch.Tensor]:
     """Train a model for each of a task's targets; their trajectories, pixels and labels."""
     pixels, fed, labels = scene.records(scene.positions("targets"))
-    return _trained(scene, fed, labels, 1), pixels, labels
+    return _train(scene, fed, labels, 1), pixels, labels
 
 
-def _trained(scene: Scene, fed: torch.Tensor, labels: torch.Tensor, purpose: int) -> Trajectories:
+def _train(scene: Scene, fed: torch.Tensor, labels: torch.Tensor, purpose: int) -> Trajectories:
     _, known, known_labels = scene.records(scene.positions("known"))
     return record_trajectories(
         scene.classifier,
@@ -153,7 +153,7 @@ def normal_images(scene: Scene, labels: torch.Tensor) -> NormalImages:
     normal = as_numpy(torch.randn(len(labels), pool.shape[1], generator=draws, device=pool.device))
     pixels = moments.mean + (normal * moments.variances**0.5) @ moments.directions.T
     drawn = torch.as_tensor(pixels).to(pool)
-    return NormalImages(moments, drawn, labels, _trained(scene, scene.fed(drawn), labels, 4))
+    return NormalImages(moments, drawn, labels, _train(scene, scene.fed(drawn), labels, 4))
 
 
 def van_trees_floor(scene: Scene, drawn: NormalImages, most: int = 8) -> tuple[float, float]:
@@ -181,7 +181,7 @@ def van_trees_floor(scene: Scene, drawn: NormalImages, most: int = 8) -> tuple[f
     return 2 * floor(informations) - (one + other) / 2, abs(one - other) / 2
 
 
-def replayed(stored: Trajectories, observer: StepScoresObserver) -> StepScores:
+def replay_steps(stored: Trajectories, observer: StepScoresObserver) -> StepScores:
     """Show an observer the steps of trajectories that are stored; return its scores."""
     for step in range(stored.takes_part.shape[0]):
         weights = {name: w[step] for name, w in stored.weights.items()}
@@ -198,7 +198,7 @@ def preferred_candidates(scene: Scene, stored: Trajectories) -> dict[str, np.nda
     """
     pixels, fed, labels = scene.records(scene.positions("pool"))
     observer = StepScoresObserver(fed, labels, scene.run, scene.classifier.classes)
-    steps = replayed(stored, observer)
+    steps = replay_steps(stored, observer)
     found = {}
     for name, score in (("sum", sum_score), ("likelihood", likelihood_score)):
         scores = as_numpy(score(steps, scene.run))  # (targets, pool)

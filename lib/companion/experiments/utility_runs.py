@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from companion.experiments.federated import KEY, NETWORK, Pair, Standardised, standardised
+from companion.experiments.federated import KEY, NETWORK, Pair, Standardised, load_standardised
 from companion.experiments.tools import data_folder
 from companion.study import Context, Parameter, registry
 from companion.study.sweep import as_table
@@ -117,7 +117,7 @@ def train_networks(task: dict[str, Any]) -> list[dict[str, Any]]:
     """
     reading = READINGS[task["reading"]]
     where, by_layer = (task["data"], task["data_root"]), task["by_layer"]
-    train, test = (standardised(*where, part, task["device"]) for part in ("train", "test"))
+    train, test = (load_standardised(*where, part, task["device"]) for part in ("train", "test"))
     releases = [
         *(Release("gaussian", s * reading.noise_factor, by_layer=by_layer) for s in task["sigmas"]),
         *(Release("vmf", kappa, by_layer=by_layer) for kappa in task["kappas"]),
@@ -171,7 +171,7 @@ def training_task(
     study : Context
         Whose parameters hold ``epochs``.
     data : str
-        A name that :func:`~companion.experiments.federated.standardised` knows.
+        A name that :func:`~companion.experiments.federated.load_standardised` knows.
     kappas : sequence of float, optional
         Concentrations in place of the pairs' own.
     """
@@ -192,20 +192,20 @@ def training_task(
     }
 
 
-def trained(study: Context, tasks: Sequence[dict[str, Any]]) -> pd.DataFrame:
+def train_tasks(study: Context, tasks: Sequence[dict[str, Any]]) -> pd.DataFrame:
     """Return every network's accuracy, one row each; nothing is trained twice in a process."""
     kept = ("data", "batch_size", "reading", "by_layer", "repeat")
     results = study.sweep(train_networks, tasks, "training", threads=1)
     return as_table([{key: task[key] for key in kept} for task in tasks], results)
 
 
-def averaged(rows: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame:
+def average_repeats(rows: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame:
     """Mean accuracy over the repetitions, with the spread of one run and the mean's error.
 
     Parameters
     ----------
     rows : DataFrame
-        As :func:`trained` returns it.
+        As :func:`train_tasks` returns it.
     by : sequence of str
         Further columns that distinguish settings.
 

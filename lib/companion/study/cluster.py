@@ -163,7 +163,7 @@ def _local_cluster(workers: int) -> Any:
 
     # no memory limit: Dask's would stop a task that needs more than an equal share of the memory;
     # the dashboard takes any free port
-    with dask.config.set({"distributed.scheduler.allowed-failures": 2}), _interrupts_ignored():
+    with dask.config.set({"distributed.scheduler.allowed-failures": 2}), _ignore_interrupts():
         return distributed.LocalCluster(
             n_workers=workers,
             threads_per_worker=1,
@@ -176,7 +176,7 @@ def _local_cluster(workers: int) -> Any:
 
 
 @contextlib.contextmanager
-def _interrupts_ignored() -> Iterator[None]:
+def _ignore_interrupts() -> Iterator[None]:
     """Let workers that start in this block ignore interrupts at the terminal."""
     if threading.current_thread() is not threading.main_thread():
         yield

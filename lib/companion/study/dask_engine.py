@@ -206,9 +206,9 @@ class _Flight:
         except queue.Empty:
             return None
         call = self.calls.pop(future, None)
-        return None if call is None else (call, self._opened(future, answer, call))
+        return None if call is None else (call, self._open_answer(future, answer, call))
 
-    def _opened(self, future: Future, answer: Any, call: Call) -> Outcome | None:
+    def _open_answer(self, future: Future, answer: Any, call: Call) -> Outcome | None:
         from distributed import KilledWorker
 
         if isinstance(answer, KilledWorker):

@@ -53,7 +53,7 @@ def call_processes(
                 call = next(waiting, None)
                 if call is None:
                     break
-                with _interrupts_held():  # the workers start at the first of these
+                with _hold_interrupts():  # the workers start at the first of these
                     running[pool.submit(attempt_remotely, function, call)] = call
             if not running:
                 break
@@ -62,7 +62,7 @@ def call_processes(
                 call = running.pop(future)
                 if future.cancelled():
                     continue
-                outcome = _received(future, call)
+                outcome = _receive(future, call)
                 if outcome.result is None and healthy:
                     healthy = False
                     for other in running:
@@ -76,7 +76,7 @@ def call_processes(
         pool.shutdown(wait=finished, cancel_futures=True)
 
 
-def _received(future: futures.Future[Outcome], call: Call) -> Outcome:
+def _receive(future: futures.Future[Outcome], call: Call) -> Outcome:
     try:
         return future.result()
     except futures.BrokenExecutor as error:
@@ -88,7 +88,7 @@ def _received(future: futures.Future[Outcome], call: Call) -> Outcome:
 
 
 @contextlib.contextmanager
-def _interrupts_held() -> Iterator[None]:
+def _hold_interrupts() -> Iterator[None]:
     """Block interrupts in this block, and for good in processes that start in it."""
     # one at the terminal reaches every process, even before it can set a handler
     if not hasattr(signal, "pthread_sigmask"):  # Windows

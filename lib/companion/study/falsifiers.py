@@ -239,15 +239,6 @@ def worst_statuses(verdicts: Sequence[Verdict]) -> dict[str, str]:
     return {target: overall(found) for target, found in by.items()}
 
 
-def unchanged_targets(
-    module: ModuleType, tables: Tables, falsifier: Falsifier, effect: float = 0.0
-) -> set[str]:
-    """Return the targets of a falsifier whose verdicts stay as they are in its world."""
-    before = statuses(module, World(tables))
-    after = statuses(module, falsifier.altered(tables, effect))
-    return {target for target in falsifier.targets if before[target] == after[target]}
-
-
 def smallest(
     module: ModuleType,
     tables: Tables,
@@ -278,13 +269,13 @@ def smallest(
         return frozenset(t for t in falsifier.targets if t in after and after[t] != was[t])
 
     return {
-        target: _bisected(lambda effect, t=target: t in moved(effect), falsifier.most, near)  # type: ignore[misc]
+        target: _bisect(lambda effect, t=target: t in moved(effect), falsifier.most, near)  # type: ignore[misc]
         for target in falsifier.targets
         if target in moved(falsifier.most)
     }
 
 
-def _bisected(is_noticed: Callable[[float], bool], most: float, near: float) -> float:
+def _bisect(is_noticed: Callable[[float], bool], most: float, near: float) -> float:
     high, low = most, most / _RANGE
     if not most:
         return low

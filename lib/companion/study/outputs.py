@@ -60,7 +60,7 @@ def accept_other_kernels(
     faults = list(find_departures(tables, read_tables(folder / exhibit), read_spread(kept)))
     if not faults and [*map(_compared, fresh)] == [*map(_compared, stored)]:
         return []
-    faults += [*_changed_parts(was, now), *_unfounded(stored, was, tables)]
+    faults += [*_changed_parts(was, now), *_find_unfounded(stored, was, tables)]
     if not faults:
         for new, old in zip(fresh, stored, strict=True):
             new |= old
@@ -81,7 +81,7 @@ def _changed_parts(was: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[s
         yield f"the verdicts are {statuses[1]}; stored are {statuses[0]}"
 
 
-def _unfounded(
+def _find_unfounded(
     stored: Sequence[Output], result: Mapping[str, Any], tables: Tables
 ) -> Iterator[str]:
     """Yield what stored outputs say that their stored tables do not."""

@@ -92,7 +92,7 @@ def check_enough(exhibit: Exhibit, settings: Mapping[str, Any], path: Path) -> N
 
 def count_needed(exhibit: Exhibit, settings: Mapping[str, Any]) -> tuple[int, str]:
     """Return how many (training) images a run needs, and the parameters that decide it."""
-    every = _of_labelled(settings.get) if data_parameters(exhibit.parameters) else ()
+    every = _count_labelled(settings.get) if data_parameters(exhibit.parameters) else ()
     photographs = [count_photographs(settings)] if exhibit.photographs else []
     return max([*every, *photographs], default=(1, "one"))
 
@@ -108,7 +108,7 @@ def count_photographs(settings: Mapping[str, Any]) -> tuple[int, str]:
     return sum(counts.values()) or 1, words or "one"
 
 
-def _of_labelled(value: Callable[[str], Any]) -> Iterator[tuple[int, str]]:
+def _count_labelled(value: Callable[[str], Any]) -> Iterator[tuple[int, str]]:
     """Yield the number of images that each group of parameters needs, and the group in words."""
     for fixed in ("known", "grey_known", "colour_known", "training_size"):
         if value(fixed) is None:

@@ -198,12 +198,12 @@ class Perturbation:
         is_printed = "/" in self.table
         have = world.printed if is_printed else world.tables
         table = have[self.table] if self.table in have else registry.printed(self.table)
-        changed = table.assign(**{c: self._changed(table[c], effect) for c in self.columns})
+        changed = table.assign(**{c: self._change(table[c], effect) for c in self.columns})
         if is_printed:
             return dataclasses.replace(world, printed={**world.printed, self.table: changed})
         return replace_frames(world, {self.table: changed})
 
-    def _changed(self, column: pd.Series, effect: float) -> pd.Series:
+    def _change(self, column: pd.Series, effect: float) -> pd.Series:
         if self.kind in BOOLEAN or self.kind in NAMES:
             new = _UNGRADED[self.kind](column[self.rows])
             return new.reindex(column.index).where(self.rows, column).astype(column.dtype)
@@ -286,7 +286,7 @@ def find_detections(module: ModuleType, tables: Tables) -> list[Detection]:
         for part in of_column[:1]:
             search.extend(here, _shifts(*part), known=here)
         search.keep(here)
-    for changes in (_shifts, _ungraded):
+    for changes in (_shifts, _list_ungraded):
         known = set(search.found)
         if known >= set(search.before):
             break
@@ -320,7 +320,7 @@ class _Search:
         """Find the smallest effects on the targets that are not known, where they matter."""
         skipped = frozenset(known)
         for one in perturbations:
-            changed = functools.cache(functools.partial(self._changed, one))
+            changed = functools.cache(functools.partial(self._find_changed, one))
             for target in [t for t in self.before if t in changed(0) and t not in skipped]:
                 largest = one.scale * self._largest_share(target, one, here.get(target))
                 step = _last(changed, target, one.step_below(largest)) if one.most else 0
@@ -336,7 +336,7 @@ class _Search:
         is_narrower = here.perturbation.rows.all() and not one.rows.all()
         return min(largest, here.share / _SHARPER if is_narrower else here.share)
 
-    def _changed(self, perturbation: Perturbation, step: int) -> frozenset[str]:
+    def _find_changed(self, perturbation: Perturbation, step: int) -> frozenset[str]:
         """Return the targets whose status an effect changes; none if no such tables can be."""
         effect = perturbation.effect(step)
         try:
@@ -360,12 +360,6 @@ def _notices(before: str, after: str) -> bool:
     if before in UNJUDGED:
         return STATUSES.index(after) > STATUSES.index("not decided")
     return before != after
-
-
-def perturb_columns(world: World, detection: Detection, factor: float = 1.0) -> World:
-    """Return the world of a detection, with the effect made larger by a factor."""
-    one = detection.perturbation
-    return one.altered(world, min(factor * detection.effect, one.most))
 
 
 def _last(changed: Callable[[int], frozenset[str]], target: str, start: int) -> int | None:
@@ -431,7 +425,7 @@ def _shifts(
             yield Perturbation(name, columns, words, rows, kind, max(1.0, 3 * scale), scale or 1.0)
 
 
-def _ungraded(
+def _list_ungraded(
     table: pd.DataFrame, name: str, columns: tuple[str, ...], words: str, rows: pd.Series
 ) -> Iterator[Perturbation]:
     entries = table[columns[0]]

@@ -177,7 +177,7 @@ def write_record(
     folder.mkdir(parents=True, exist_ok=True)
     body = {
         "schema": SCHEMA,
-        "measured": _measured(tables),
+        "measured": _describe_measurement(tables),
         "provenance": plain(dataclasses.asdict(provenance)),
         "verdicts": [v.as_dict() for v in verdicts],
         "files": {name: hashlib.sha256(data).hexdigest() for name, data in files.items()},
@@ -192,7 +192,7 @@ def write_record(
     return folder / "record.json"
 
 
-def _measured(tables: Tables) -> dict[str, Any]:
+def _describe_measurement(tables: Tables) -> dict[str, Any]:
     images = {} if isinstance(tables.images, _NoPictures) else tables.images
     return {
         "ran": tables.ran,

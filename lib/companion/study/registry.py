@@ -11,9 +11,9 @@ import math
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -247,14 +247,16 @@ Identified = TypeVar("Identified", Exhibit, Claim, Erratum, Defence)
 
 def forget() -> None:
     """Read the files again when they are next asked for."""
-    for reader in (exhibits, claims, errata, defences, untouched, costs, stand_ins, _printed):
+    for reader in (exhibits, claims, errata, defences, untouched, costs, stand_ins, _read_printed):
         reader.cache_clear()
 
 
-def _read(kind: type[T], *names: str) -> Iterator[T]:
+def _read(kind: type[T], *names: str, optional: bool = False) -> Iterator[T]:
     wanted = {field.name for field in fields(kind)}
-    for name in names:
-        table = pd.read_csv(project_root() / "data" / name, dtype=str, keep_default_na=False)
+    for path in (project_root() / "data" / name for name in names):
+        if optional and not path.is_file():
+            continue
+        table = pd.read_csv(path, dtype=str, keep_default_na=False)
         for row in table.to_dict("records"):
             yield kind(**{str(k): v for k, v in row.items() if k in wanted})
 
@@ -270,8 +272,22 @@ def _index(rows: Iterator[Identified]) -> dict[str, Identified]:
 
 @functools.cache
 def exhibits() -> dict[str, Exhibit]:
-    """Return all exhibits by id, the papers' first, in registry order."""
-    return _index(_read(Exhibit, "paper/exhibits.csv", "companion/exhibits.csv"))
+    """Return all exhibits by id, the papers' first, in registry order.
+
+    What a panel's row leaves empty is its figure's.
+    """
+    rows = _index(_read(Exhibit, "paper/exhibits.csv", "companion/exhibits.csv"))
+    return {
+        name: _complete_panel(row, rows[_find_parent(name, rows)]) for name, row in rows.items()
+    }
+
+
+#: what a panel shares with its figure
+_SHARED = ("x_axis", "y_axis", "series", "dataset", "model", "parameters")
+
+
+def _complete_panel(panel: Exhibit, figure: Exhibit) -> Exhibit:
+    return replace(panel, **{c: getattr(panel, c) or getattr(figure, c) for c in _SHARED})
 
 
 @functools.cache
@@ -295,25 +311,19 @@ def defences() -> dict[str, Defence]:
 @functools.cache
 def untouched() -> tuple[Untouched, ...]:
     """Return the targets that no scale of what is measured touches, none if there is no file."""
-    if not (project_root() / "data" / "companion" / "untouched.csv").is_file():
-        return ()
-    return tuple(_read(Untouched, "companion/untouched.csv"))
+    return tuple(_read(Untouched, "companion/untouched.csv", optional=True))
 
 
 @functools.cache
 def costs() -> dict[str, Cost]:
     """Return costs of the paper profile by exhibit (``benchmarks/paper_profile.py``)."""
-    if not (project_root() / "data" / "companion" / "costs.csv").is_file():
-        return {}  # nothing has been measured yet
-    return {row.exhibit: row for row in _read(Cost, "companion/costs.csv")}
+    return {row.exhibit: row for row in _read(Cost, "companion/costs.csv", optional=True)}
 
 
 @functools.cache
 def stand_ins() -> tuple[StandIn, ...]:
     """Return every kind of stand-in, in the order of the CSV file; none if there is no file."""
-    if not (project_root() / "data" / "companion" / "stand_ins.csv").is_file():
-        return ()
-    return tuple(_read(StandIn, "companion/stand_ins.csv"))
+    return tuple(_read(StandIn, "companion/stand_ins.csv", optional=True))
 
 
 def stand_in(name: str) -> StandIn:
@@ -353,13 +363,17 @@ def parent_of(exhibit_id: str) -> str:
     Panels are named after their figure: ``fig2_row1_mse`` is one of ``fig2``, ``fig5a`` one of
     ``fig5``.
     """
+    return _find_parent(exhibit_id, exhibits())
+
+
+def _find_parent(exhibit_id: str, ids: Collection[str]) -> str:
     head = exhibit_id
     while "_" in head.partition("/")[2]:
         head = head.rpartition("_")[0]
-        if head in exhibits():
+        if head in ids:
             return head
     head, letter = exhibit_id[:-1], exhibit_id[-1:]
-    return head if letter.islower() and head[-1:].isdigit() and head in exhibits() else exhibit_id
+    return head if letter.islower() and head[-1:].isdigit() and head in ids else exhibit_id
 
 
 def panels_of(exhibit_id: str) -> list[Exhibit]:
@@ -406,11 +420,11 @@ def printed(name: str) -> pd.DataFrame:
         If a row prints another number than its value, and has no notes that say why.
     """
     altered = _ALTERED.get() or {}
-    return altered[name] if name in altered else _printed(name)
+    return altered[name] if name in altered else _read_printed(name)
 
 
 @functools.cache
-def _printed(name: str) -> pd.DataFrame:
+def _read_printed(name: str) -> pd.DataFrame:
     path = project_root() / "data" / "paper" / f"{name}.csv"
     if not path.is_file():
         raise KeyError(f"no printed numbers are recorded for {name!r} ({path.name} is missing)")

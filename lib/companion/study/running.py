@@ -292,8 +292,8 @@ def add_parameter_context(exhibit: Exhibit, context: Context) -> Iterator[None]:
         if not given or any(re.search(rf"\b{name}\b", str(error)) for name in given):
             raise
         changes = "; ".join(
-            f"{name} = {_listed(context.parameters[name])}, where the {context.profile} profile "
-            f"has {_listed(getattr(p, context.profile))}"
+            f"{name} = {_spell(context.parameters[name])}, where the {context.profile} profile "
+            f"has {_spell(getattr(p, context.profile))}"
             for name, p in given.items()
         )
         raise ValueError(
@@ -301,6 +301,6 @@ def add_parameter_context(exhibit: Exhibit, context: Context) -> Iterator[None]:
         ) from error
 
 
-def _listed(value: Any) -> str:
+def _spell(value: Any) -> str:
     """Return a parameter's value as the user writes it: lists in brackets."""
     return str(list(value)) if isinstance(value, tuple) else repr(value)

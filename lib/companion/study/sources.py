@@ -50,7 +50,7 @@ def code_stamp(function: Callable[..., Any]) -> str:
     """
     files = _closure(function.__module__, parents=False)
     text = "\n".join(
-        f"{name}\n{_normalised(path, path.stat().st_mtime_ns, name.startswith(_EXHIBITS))}"
+        f"{name}\n{_normalise(path, path.stat().st_mtime_ns, name.startswith(_EXHIBITS))}"
         for name, path in files.items()
         if counts_in_tasks(name)
     )
@@ -168,7 +168,7 @@ def counts_in_tasks(module: str) -> bool:
 
 
 @functools.lru_cache(maxsize=1024)
-def _normalised(path: Path, changed: int, exhibit: bool) -> str:
+def _normalise(path: Path, changed: int, exhibit: bool) -> str:
     body = _tree(path).body
     left_out = _judges_and_draws(body) if exhibit else frozenset()
     kept = [s for s in body if not (_bound(s) & left_out)]

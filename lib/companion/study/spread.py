@@ -55,7 +55,7 @@ def compute_spread(stored: Tables, others: Mapping[str, Tables]) -> Spread:
     found: dict[str, dict[str, dict[str, tuple[float, float]]]] = {}
     for name, table in stored.items():
         for kernels, tables in others.items():
-            if problem := _misshapen(name, table, tables):
+            if problem := _find_misshapen(name, table, tables):
                 raise ValueError(f"{stored.exhibit}: with kernels {kernels}, {problem}")
             for column in table.columns:
                 largest = _largest(table[column], tables[name][column])
@@ -71,7 +71,7 @@ def find_departures(stored: Tables, fresh: Tables, spread: Spread) -> Iterator[s
         yield f"tables on one side only: {', '.join(sorted(missing))}"
         return
     for name, table in stored.items():
-        if problem := _misshapen(name, table, fresh):
+        if problem := _find_misshapen(name, table, fresh):
             yield problem
             continue
         for column in table.columns:
@@ -102,7 +102,7 @@ def find_tolerance(
     return float(absolute), float(relative)
 
 
-def _misshapen(name: str, stored: pd.DataFrame, tables: Tables) -> str:
+def _find_misshapen(name: str, stored: pd.DataFrame, tables: Tables) -> str:
     table = tables[name]
     if list(map(str, table.columns)) != list(map(str, stored.columns)):
         return f"{name} has columns {list(table.columns)}, stored are {list(stored.columns)}"

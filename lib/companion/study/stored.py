@@ -199,20 +199,6 @@ def read(root: str | Path) -> Stored:
     return Stored(results, tuple(problems))
 
 
-def stored_results(root: str | Path) -> dict[str, StoredResult]:
-    """Return the stored results by exhibit id.
-
-    Raises
-    ------
-    StoredError
-        If any exhibit's cell was not executed, or stores no result or another exhibit's.
-    """
-    stored = read(root)
-    if stored.problems:
-        raise StoredError("\n".join(stored.problems))
-    return dict(stored.results)
-
-
 def _stored_content(exhibit_id: str, cell: Mapping[str, Any]) -> dict[str, Any]:
     if cell.get("cell_type") != "code":
         raise StoredError(f"the cell of {exhibit_id} is not a code cell")

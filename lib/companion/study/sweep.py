@@ -126,7 +126,7 @@ def run_sweep(
     engine = _engine(int(workers), scheduler, len(calls))
     failed: list[Outcome] = []
     with (
-        _kept(name, texts, storage),
+        _name_kept_tasks(name, texts, storage),
         progress_of(name, found + len(calls), found, progress) as advance,
         contextlib.closing(engine(function, calls)) as outcomes,
     ):
@@ -175,7 +175,7 @@ def as_table(tasks: Iterable[Mapping[str, Any]], results: Iterable[Any]) -> pd.D
 
 
 @contextlib.contextmanager
-def _kept(name: str, texts: Mapping[str, str], store: _Store | None) -> Iterator[None]:
+def _name_kept_tasks(name: str, texts: Mapping[str, str], store: _Store | None) -> Iterator[None]:
     """Name the sweep and the tasks kept in errors of the cluster."""
     try:
         yield

@@ -202,7 +202,7 @@ def check(
         *failed* if the outcome is not the expected one.
     """
     if holds is None:
-        return _undecided(target, statement, decided_by or "more trials")
+        return _leave_undecided(target, statement, decided_by or "more trials")
     if holds and differs:
         status, why = "failed", f"{_HOLDS_AFTER_ALL} (expected not to: {differs})"
     elif holds:
@@ -349,7 +349,7 @@ def refute(
     """
     statement = statement or _printed_statement(target, erratum)
     if holds is None or corrected_holds is None:
-        return _undecided(target, statement, "more trials")
+        return _leave_undecided(target, statement, "more trials")
     if holds or not corrected_holds:
         which = _PRINTED_HOLDS if holds else "the corrected statement fails"
         return Verdict(target, "failed", statement, ours, paper, "", which)
@@ -380,7 +380,7 @@ def not_run(target: str, statement: str, needs: str) -> Verdict:
     return Verdict(target, "not run here", statement, why=needs)
 
 
-def _undecided(target: str, statement: str, needs: str) -> Verdict:
+def _leave_undecided(target: str, statement: str, needs: str) -> Verdict:
     return Verdict(target, "not decided", statement, why=f"needs {needs}")
 
 

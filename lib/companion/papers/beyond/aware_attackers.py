@@ -15,7 +15,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure, SubFigure
 
 from companion.exhibit import *
-from companion.experiments.client_grid import MANIPULATING, Grid, network_of, originals, rebuilt
+from companion.experiments.client_grid import (
+    MANIPULATING,
+    Grid,
+    network_of,
+    originals,
+    rebuild_pictures,
+)
 from companion.experiments.clients import Setting
 from companion.papers.beyond.defended_clients import (
     DEFENDED_GRID,
@@ -150,7 +156,9 @@ def shown_pictures(study: Context, grid: Grid) -> dict[str, np.ndarray]:
             if aware and setting in noisy:
                 found = np.asarray(noisy[setting]["pictures"])
             else:
-                found = rebuilt(study, "GradientInversion", setting, n, aware=aware, grid=grid)
+                found = rebuild_pictures(
+                    study, "GradientInversion", setting, n, aware=aware, grid=grid
+                )
             images[f"{setting.title}|{reading}"] = found[0]
     return images
 

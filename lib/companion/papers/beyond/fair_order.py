@@ -14,7 +14,7 @@ from scipy import optimize, stats
 
 from companion.exhibit import *
 from companion.exhibit import MECHANISMS
-from companion.experiments.batch_attacks import Attacked, attack_task, attacked, most_records
+from companion.experiments.batch_attacks import Attacked, attack_task, most_records, run_attacks
 from companion.experiments.fair_pairs import fair_concentration
 from companion.experiments.federated import DIMENSION, KEY, studied_pairs
 from companion.papers.beyond.cosine_axis import draw_cosine_axis, stretched
@@ -74,7 +74,7 @@ def measure(study: Context) -> Tables:
             points = paired_points(size)
             releases = list(dict.fromkeys(point.release for point in points))
             budget = {"draws": p.draws, "iterations": p.iterations}
-            (run,) = attacked(study, [attack_task(study, name, size, releases, **budget)])
+            (run,) = run_attacks(study, [attack_task(study, name, size, releases, **budget)])
             table = _measured(run, points, name, size)
             errors = np.array([run.of("mse", point.release) for point in points])
             parts.append(table)

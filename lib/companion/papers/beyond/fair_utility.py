@@ -18,8 +18,8 @@ from companion.experiments.utility_runs import (
     GUESSING,
     LABELS,
     TRAINING,
-    averaged,
-    trained,
+    average_repeats,
+    train_tasks,
     training_task,
 )
 from companion.papers.beyond.certified_vmf import certified_epsilon
@@ -62,7 +62,7 @@ def measure(study: Context) -> Tables:
     pairs = [q for q in federated.studied_pairs() if q.concentration in p.concentrations]
     costs = certified_costs(pairs)
     runs = pairing_runs(study, pairs, costs["fair kappa"].to_list())
-    accuracy = _with_cost(averaged(runs, by=("pairing",)), costs)
+    accuracy = _with_cost(average_repeats(runs, by=("pairing",)), costs)
     return Tables(
         {"accuracy": accuracy, "gaps": _gaps(accuracy, costs), "pairs": costs},
         exact=("pairs",),
@@ -104,7 +104,7 @@ def pairing_runs(study: Context, pairs: Sequence[Pair], fair: Sequence[float]) -
     ):
         setting = (study, p.digits, p.batch_size)
         tasks = [training_task(*setting, repeat, pairs, **how) for repeat in range(p.repeats)]
-        parts.append(trained(study, tasks).assign(pairing=name))
+        parts.append(train_tasks(study, tasks).assign(pairing=name))
     return pd.concat(parts, ignore_index=True)
 
 

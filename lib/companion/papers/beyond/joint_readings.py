@@ -17,9 +17,9 @@ from companion.experiments.batch_attacks import (
     draw_batches,
     most_records,
     release_batches,
-    repeated,
+    repeat_weights,
 )
-from companion.experiments.federated import BATCH_SIZE, KEY, SIDE, Standardised, standardised
+from companion.experiments.federated import BATCH_SIZE, KEY, SIDE, Standardised, load_standardised
 from reconrisk.attacks import invert_gradients
 from reconrisk.training import Release
 
@@ -156,7 +156,7 @@ def attack_reading(task: dict[str, Any]) -> dict[str, list[list[float]]]:
         That of :func:`~companion.experiments.batch_attacks.attack_task`, with ``start``, ``scale``
         of the first weights and ``pixels``.
     """
-    data = standardised(task["data"], task["data_root"], device=task["device"])
+    data = load_standardised(task["data"], task["data_root"], device=task["device"])
     releases = [Release(**r) for r in task["releases"]]
     drawn = draw_batches(task, data)
     mean, std = _units(task["pixels"], data)
@@ -165,7 +165,7 @@ def attack_reading(task: dict[str, Any]) -> dict[str, list[list[float]]]:
     scene = replace(drawn, inputs=inputs, weights=weights)
     released, _ = release_batches(task, scene, releases)
     found = invert_gradients(
-        repeated(weights, len(releases)),
+        repeat_weights(weights, len(releases)),
         released,
         drawn.labels.repeat(len(releases), 1),
         generator=torch.Generator(device=task["device"]),  # the start is given

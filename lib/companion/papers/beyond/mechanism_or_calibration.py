@@ -17,11 +17,17 @@ from companion.exhibit import MECHANISMS
 from companion.experiments.batch_attacks import (
     Attacked,
     attack_task,
-    attacked,
     cosines,
     draw_batches,
+    run_attacks,
 )
-from companion.experiments.federated import DIMENSION, KEY, NETWORK, standardised, studied_pairs
+from companion.experiments.federated import (
+    DIMENSION,
+    KEY,
+    NETWORK,
+    load_standardised,
+    studied_pairs,
+)
 from companion.papers.beyond.cosine_axis import draw_cosine_axis, stretched
 from companion.papers.beyond.direction_laws import cosine_laws
 from companion.papers.beyond.rounding import significant
@@ -115,7 +121,7 @@ def measure(study: Context) -> Tables:
         releases = _releases(p.cosines, size, median)
         budget = {"draws": p.draws, "iterations": p.iterations}
         every = releases["VMF"] + releases["Gaussian"]
-        (run,) = attacked(study, [attack_task(study, p.digits, size, every, **budget)])
+        (run,) = run_attacks(study, [attack_task(study, p.digits, size, every, **budget)])
         marks.append(_printed_pairs(lengths, size))
         curves.append(_curve(run, releases, size))
         apart.append(_differences(run, releases, marks[-1], size))
@@ -170,7 +176,7 @@ def _clipped_lengths(study: Context, batch_size: int) -> np.ndarray:
     p = study.parameters
     clip = Release("clip", by_layer=True)
     task = attack_task(study, p.digits, batch_size, [clip], draws=p.draws, iterations=1)
-    drawn = draw_batches(task, standardised(p.digits, task["data_root"], device=study.device))
+    drawn = draw_batches(task, load_standardised(p.digits, task["data_root"], device=study.device))
     unused = torch.Generator(device=study.device)
     releases = [clip] * len(drawn.labels)
     batches = (drawn.weights, drawn.inputs, drawn.labels)
@@ -272,7 +278,7 @@ def train_at_cosines(task: dict[str, Any]) -> dict[str, Any]:
     clipped average, averaged over about fifty steps, and ``"accuracy"`` on the test records.
     """
     train, test = (
-        standardised(task["data"], task["data_root"], part, task["device"])
+        load_standardised(task["data"], task["data_root"], part, task["device"])
         for part in ("train", "test")
     )
     size = task["batch_size"]
@@ -389,7 +395,7 @@ def _guesses(study: Context) -> pd.DataFrame:
     for name, guesses in PRINTED_GUESSES.items():
         measured = {}
         if study.parameters.digits in _PAPERS_SETS:
-            data = standardised(name, data_folder(study, name), device=study.device)
+            data = load_standardised(name, data_folder(study, name), device=study.device)
             inputs = data.inputs.double()
             rest = {
                 "mean image": inputs - inputs.mean(dim=0),

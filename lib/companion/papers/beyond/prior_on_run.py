@@ -17,7 +17,7 @@ from matplotlib.figure import Figure, SubFigure
 
 from companion.exhibit import *
 from companion.exhibit import BLACK
-from companion.experiments.informed_adversary import replayed
+from companion.experiments.informed_adversary import replay_steps
 from companion.papers.beyond.learnt_prior import recorded_denoiser
 from companion.papers.beyond.record_errors import (
     ratio_of_means,
@@ -266,7 +266,7 @@ def _from_list(
     run, listed = DPSGD(**task["run"]), slice(task["first"], task["first"] + task["listed"])
     classes = int(labels.max()) + 1
     observer = attacks.StepScoresObserver(inputs[listed], labels[listed], run, classes)
-    scores = attacks.likelihood_score(replayed(seen, observer), run)
+    scores = attacks.likelihood_score(replay_steps(seen, observer), run)
     own = labels[slice(*task["records"])][:, None] == labels[listed]
     return scores.masked_fill(~own, -torch.inf).softmax(dim=1) @ inputs[listed]
 

@@ -14,10 +14,10 @@ from companion.experiments.federated import (
     NETWORK,
     SAMPLING_RATE,
     STEPS,
-    standardised,
+    load_standardised,
     studied_pairs,
 )
-from companion.experiments.utility_runs import AS_READ, DATA, TRAINING, trained, training_task
+from companion.experiments.utility_runs import AS_READ, DATA, TRAINING, train_tasks, training_task
 from companion.papers.biswas2024 import algorithm_lines as lines
 from companion.papers.biswas2024.label_accuracies import BATCH_SIZE, pairs_of
 from reconrisk import DPSGD, privacy
@@ -85,7 +85,7 @@ def measure(study: Context) -> Tables:
 def _accuracy_with_each_decay(study: Context) -> pd.DataFrame:
     """The best accuracy of all networks with a decay, and the mean of those without noise."""
     p = study.parameters
-    test = standardised(p.digits, data_folder(study, p.digits), "test").labels
+    test = load_standardised(p.digits, data_folder(study, p.digits), "test").labels
     pairs = pairs_of(p.concentrations)
     tasks = [
         training_task(study, p.digits, p.batch_size, repeat, pairs, reading=reading)
@@ -99,7 +99,7 @@ def _accuracy_with_each_decay(study: Context) -> pd.DataFrame:
             "without noise": own.loc[own["mechanism"] == "none", "accuracy"].mean(),
             "largest class": float(test.bincount().max() / len(test)),
         }
-        for reading, own in trained(study, tasks).groupby("reading", sort=False)
+        for reading, own in train_tasks(study, tasks).groupby("reading", sort=False)
     ]
     return pd.DataFrame(rows)
 

@@ -21,9 +21,9 @@ from companion.experiments.batch_attacks import (
     cosines,
     draw_batches,
     release_batches,
-    repeated,
+    repeat_weights,
 )
-from companion.experiments.federated import BATCH_SIZE, NETWORK, SIDE, pairs, standardised
+from companion.experiments.federated import BATCH_SIZE, NETWORK, SIDE, load_standardised, pairs
 from companion.papers.biswas2024 import printed_reconstructions as prints
 from companion.papers.biswas2024.attacked_batches import ATTACK
 from companion.papers.biswas2024.reconstruction_drawings import colour_of, comparable, title
@@ -112,11 +112,11 @@ def trace_attack(task: dict[str, Any]) -> dict[str, Any]:
         standardised units, and one minus the cosine of the candidates' with the released gradient;
         ``"class means"`` (D,): the error of the labels' mean pictures, which take no gradient.
     """
-    data = standardised(task["data"], task["data_root"], device=task["device"])
+    data = load_standardised(task["data"], task["data_root"], device=task["device"])
     releases = [Release(**r) for r in task["releases"]]
     drawn = draw_batches(task, data)
     released, _ = release_batches(task, drawn, releases)
-    weights = repeated(drawn.weights, len(releases))
+    weights = repeat_weights(drawn.weights, len(releases))
     labels = drawn.labels.repeat(len(releases), 1)
     targets = drawn.inputs.repeat(len(releases), 1, 1)
     plain = [prints.NONE] * len(labels)
@@ -226,7 +226,9 @@ def blind_direction(
 def blind_change(study: Context) -> dict[str, float]:
     """Return the size of a change of a batch of 128, and of the change of its gradient."""
     task = _trace_task(study, BATCH_SIZE, [prints.NONE]) | {"draws": 1}
-    drawn = draw_batches(task, standardised(task["data"], task["data_root"], device=study.device))
+    drawn = draw_batches(
+        task, load_standardised(task["data"], task["data_root"], device=study.device)
+    )
     weights = {name: w[0].double() for name, w in drawn.weights.items()}
     inputs, labels = drawn.inputs[0].double(), drawn.labels[0]
     change = blind_direction(weights, inputs, labels, study.generator("blind"))

@@ -10,7 +10,7 @@ import torch
 from scipy import stats
 
 from companion.exhibit import *
-from companion.experiments.federated import DIMENSION, NETWORK, standardised
+from companion.experiments.federated import DIMENSION, NETWORK, load_standardised
 from reconrisk import privacy
 from reconrisk.training import (
     Release,
@@ -55,7 +55,7 @@ class Batch:
 def tried_batch(study: Context) -> Batch:
     """Draw the batch that the lines are checked on, of the digits."""
     p = study.parameters
-    data = standardised(p.digits, data_folder(study, p.digits))
+    data = load_standardised(p.digits, data_folder(study, p.digits))
     generator = study.generator("batch").manual_seed(study.seed_of("batch"))
     return draw_batch(data.inputs, data.labels, p.tried, generator)
 

@@ -10,7 +10,13 @@ from matplotlib.figure import Figure
 
 from companion.exhibit import *
 from companion.experiments.batch_attacks import Attacked
-from companion.experiments.federated import BATCH_SIZE, SIDE, pairs, standardised, studied_pairs
+from companion.experiments.federated import (
+    BATCH_SIZE,
+    SIDE,
+    load_standardised,
+    pairs,
+    studied_pairs,
+)
 from companion.papers.biswas2024 import attacked_batches as attacked
 from companion.papers.biswas2024 import printed_reconstructions as prints
 from companion.papers.biswas2024 import reconstruction_drawings as drawn
@@ -66,7 +72,7 @@ def measure(study: Context) -> Tables:
 def _pictures(study: Context, which: str, run: Attacked) -> dict[str, np.ndarray]:
     """Pictures of the first batch and their reconstructions, in the order of the rows."""
     p = study.parameters
-    data = standardised(p[which], data_folder(study, p[which]), device=study.device)
+    data = load_standardised(p[which], data_folder(study, p[which]), device=study.device)
     found = {
         "original": run.values["originals"][0],
         **{prints.label(release): run.of("pictures", release)[0] for release in RELEASES},

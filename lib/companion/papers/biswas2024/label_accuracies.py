@@ -17,9 +17,9 @@ from companion.experiments.utility_runs import (
     GUESSING,
     NEAREST,
     PAPERS_NAMES,
-    averaged,
+    average_repeats,
     printed_accuracies,
-    trained,
+    train_tasks,
     training_task,
 )
 from reconrisk import datasets
@@ -50,7 +50,7 @@ def titles(study: Context) -> dict[str, str]:
     return {
         n: shown_name(n)
         if n in datasets.SAMPLES
-        else federated.standardised(n, data_folder(study, n)).images.name
+        else federated.load_standardised(n, data_folder(study, n)).images.name
         for n in names
     }
 
@@ -80,8 +80,9 @@ def label_accuracies(
     Returns
     -------
     DataFrame
-        One row a setting as :func:`averaged` gives it, by ``reading`` where there are several, with
-        ``"paper's data"`` (the set in whose place the data stand), ``printed`` and its ``text``.
+        One row a setting as :func:`average_repeats` gives it, by ``reading`` where there are
+        several, with ``"paper's data"`` (the set in whose place the data stand), ``printed`` and
+        its ``text``.
     """
     tasks = [
         training_task(study, study.parameters[which], size, repeat, pairs, reading=reading)
@@ -90,7 +91,7 @@ def label_accuracies(
         for reading in readings or (reading_of(study),)
         for repeat in range(repeats)
     ]
-    table = averaged(trained(study, tasks), by=("reading",) if len(readings) > 1 else ())
+    table = average_repeats(train_tasks(study, tasks), by=("reading",) if len(readings) > 1 else ())
     places = dict(zip(table["data"].unique(), PAPERS_NAMES, strict=False))
     keyed = table.assign(**{"paper's data": table["data"].map(places)})
     paper = printed_accuracies().rename(columns={"data": "paper's data"})

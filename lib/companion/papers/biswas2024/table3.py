@@ -14,10 +14,10 @@ from companion.experiments.batch_attacks import (
     attack_task,
     draw_batches,
     release_batches,
-    repeated,
+    repeat_weights,
     ssim_of_many,
 )
-from companion.experiments.federated import standardised
+from companion.experiments.federated import load_standardised
 from companion.papers.biswas2024.attacked_batches import DATA, standard_error
 from companion.papers.biswas2024.printed_reconstructions import LEAKED, SETS, label, printed_table3
 from companion.papers.biswas2024.reconstruction_drawings import (
@@ -103,14 +103,14 @@ def leak_batches(task: dict[str, Any]) -> dict[str, Any]:
     dict
         ``"mse"`` and ``"ssim"`` (R, D) of pictures clipped to [0, 1], and ``"start mse"`` (D,).
     """
-    data = standardised(task["data"], task["data_root"], device=task["device"])
+    data = load_standardised(task["data"], task["data_root"], device=task["device"])
     releases = [Release(**r) for r in task["releases"]]
     drawn = draw_batches(task, data)
     released, _ = release_batches(task, drawn, releases)
     # from the normal draws of the other attack
     uniform = torch.special.ndtr(drawn.start)
     rebuilt = deep_leakage(
-        repeated(drawn.weights, len(releases)),
+        repeat_weights(drawn.weights, len(releases)),
         released,
         drawn.labels.repeat(len(releases), 1),
         generator=torch.Generator(device=task["device"]),  # no restarts: nothing is drawn
@@ -152,7 +152,7 @@ def uniform_error(study: Context, which: str) -> dict[str, Any]:
     ``(v + c)^2``, of mean ``1/12 + c^2`` and variance ``1/180 + c^2/3``.
     """
     name = study.parameters[which]
-    data = standardised(name, data_folder(study, name), device=study.device)
+    data = load_standardised(name, data_folder(study, name), device=study.device)
     squares = np.square(data.images.inputs.astype(float) - 0.5)
     each = squares.mean(axis=1) + 1 / 12
     noise = (1 / 180 + squares / 3).mean() / squares.shape[1]

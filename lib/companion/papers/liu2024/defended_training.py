@@ -18,7 +18,7 @@ from companion.experiments.clients import (
     pictures,
     printed_rows,
     printed_settings,
-    seeded,
+    seed_generator,
 )
 from reconrisk.training import train_under_defences
 
@@ -136,7 +136,7 @@ def train_settings(task: dict[str, Any]) -> dict[str, Any]:
     networks = [
         make_network(
             task["kind"],
-            seeded(task["seeds"]["networks"], run, device=task["device"]),
+            seed_generator(task["seeds"]["networks"], run, device=task["device"]),
             side=task["side"],
             channels=task["channels"],
             wide=task["wide"],
@@ -149,7 +149,7 @@ def train_settings(task: dict[str, Any]) -> dict[str, Any]:
         images,
         labels,
         [Setting(name, strength).parts for name, strength, _ in task["settings"]],
-        generator=seeded(task["seeds"]["batches"], task["size"], device=task["device"]),
+        generator=seed_generator(task["seeds"]["batches"], task["size"], device=task["device"]),
         epochs=task["epochs"],
         batch_size=task["size"],
         learning_rate=[rate for *_, rate in task["settings"]],

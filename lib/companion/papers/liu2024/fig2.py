@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from companion.exhibit import *
 from companion.exhibit import ATTACKS
-from companion.experiments.client_grid import GRID, Grid, originals, rebuilt, run_grid
+from companion.experiments.client_grid import GRID, Grid, originals, rebuild_pictures, run_grid
 from companion.experiments.clients import Setting
 from companion.papers.liu2024.defence_errors import (
     MATCHED,
@@ -84,7 +84,7 @@ def measure(study: Context) -> Tables:
     images = {f"original {i}": image for i, image in enumerate(first)}
     for attack in PAIR:
         for setting in SETTINGS:
-            found = rebuilt(study, attack, setting, size)
+            found = rebuild_pictures(study, attack, setting, size)
             images |= {f"{attack}, {setting.title} {i}": image for i, image in enumerate(found)}
     errors = run_grid(study, PAIR, SETTINGS, [size])
     undefended = errors[errors["defence"] == "None"].pivot_table(

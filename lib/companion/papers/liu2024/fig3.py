@@ -21,7 +21,7 @@ from companion.experiments.client_grid import (
     network_of,
     run_grid,
 )
-from companion.experiments.clients import seeded
+from companion.experiments.clients import seed_generator
 from companion.papers.liu2024.defence_errors import (
     GRID_AND_SIZES,
     IN_WORDS,
@@ -269,7 +269,7 @@ def attack_after_training(task: dict[str, Any]) -> dict[str, Any]:
             images,
             labels,
             [()],
-            generator=seeded(task["seeds"]["batches"], device=grid.device),
+            generator=seed_generator(task["seeds"]["batches"], device=grid.device),
             epochs=task["epochs"],
             batch_size=task["size"],
             learning_rate=task["learning_rate"],
@@ -277,7 +277,7 @@ def attack_after_training(task: dict[str, Any]) -> dict[str, Any]:
         run.load(network, 0, 0)
         loss = float(run.final[0, 0])
     random_neurons = int((network_of(grid).wide.bias == 0).sum())  # those without a bias
-    generator = seeded(task["seeds"]["batches"], 1, device=grid.device)
+    generator = seed_generator(task["seeds"]["batches"], 1, device=grid.device)
     randomise_neurons(network, random_neurons, generator)
     network.eval()
     found = attack_network(grid, "Ours", network, batches_of(grid, task["size"]), [NONE])

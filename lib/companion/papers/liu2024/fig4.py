@@ -12,7 +12,7 @@ from torch.nn import functional
 
 from companion.exhibit import *
 from companion.experiments.client_grid import Grid, batches_of, network_of, run_grid, updates_of
-from companion.experiments.clients import Setting, printed_settings, seeded
+from companion.experiments.clients import Setting, printed_settings, seed_generator
 from companion.papers.liu2024.defence_errors import (
     GRID_AND_SIZES,
     WITHOUT_NEED,
@@ -143,7 +143,7 @@ def control_attack(task: dict[str, Any]) -> dict[str, Any]:
     elif task["matched"] == EXCHANGED:
         used = true.roll(1, dims=1)
     elif task["matched"] == RANDOM:
-        drawn = torch.randn(true.shape, generator=seeded(grid.start_seed, 7)).to(true)
+        drawn = torch.randn(true.shape, generator=seed_generator(grid.start_seed, 7)).to(true)
         used, match = torch.linalg.qr(drawn.mT).Q.mT, "subspace"
     weight, cosine = 0.0, 0.0
     if used is not None:

@@ -17,7 +17,7 @@ from companion.experiments.clients import (
     make_network,
     pictures,
     prior_rate,
-    seeded,
+    seed_generator,
     shared_values,
 )
 from reconrisk import arguments
@@ -122,7 +122,7 @@ class Bench:
         return self.wide - self.trained_neurons
 
     def generator(self, *key: int) -> torch.Generator:
-        return seeded(self.start_seed, *key, device=self.device)
+        return seed_generator(self.start_seed, *key, device=self.device)
 
     def model(self) -> WideHead:
         """The attacked network."""

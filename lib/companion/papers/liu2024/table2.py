@@ -17,7 +17,7 @@ from companion.experiments.clients import (
     pictures,
     printed_rows,
     printed_settings,
-    seeded,
+    seed_generator,
 )
 from reconrisk.attacks import recover_feature_span
 from reconrisk.convnets import WideHead
@@ -169,7 +169,9 @@ def single_record_error(task: dict[str, Any]) -> dict[str, Any]:
     seen, label = (t[one][None, None].to(task["device"]) for t in (images, labels))
     with torch.no_grad():
         feature = as_numpy(network(seen[0], trace=True).features)
-    released = client_updates(network, seen, label, (), generator=seeded(0, device=task["device"]))
+    released = client_updates(
+        network, seen, label, (), generator=seed_generator(0, device=task["device"])
+    )
     (error,) = _errors_of(network, released, feature, task["neurons"])
     return {"network": number, "feature error": error}
 
@@ -177,7 +179,7 @@ def single_record_error(task: dict[str, Any]) -> dict[str, Any]:
 def _network(task: Mapping[str, Any], *key: int, name: str = "network") -> WideHead:
     return make_network(
         "ResNet-18",
-        seeded(task["seeds"][name], *key, device=task["device"]),
+        seed_generator(task["seeds"][name], *key, device=task["device"]),
         channels=task["channels"],
         wide=task["wide"],
         random_neurons=task["neurons"],
@@ -278,9 +280,13 @@ def _head_gradients(
         if change not in plain:
             parts = defence if any(change) else ()
             plain[change] = client_updates(
-                network, batch.images, batch.labels, parts, generator=seeded(0, device=device)
+                network,
+                batch.images,
+                batch.labels,
+                parts,
+                generator=seed_generator(0, device=device),
             )
-        generator = seeded(seed, task["size"], number, place, device=device)
+        generator = seed_generator(seed, task["size"], number, place, device=device)
         released = defend(plain[change], defence, generator=generator)
         heads.append(released.gradient[HEAD])
         if prunes and released.visible is not None:
