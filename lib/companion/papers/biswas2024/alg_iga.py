@@ -370,7 +370,9 @@ def _draw_readings(figure: SubFigure, tables: Tables) -> None:
     for axis, which in zip(figure.subplots(1, 2, sharey=True), prints.SETS, strict=True):
         for row, colour, _, marker, face in styles:
             mine = readings[(readings["data"] == which) & (readings["row"] == row)]
-            places = [names.index(n) for n in mine["reading"]]
+            # a row's markers lie on each other: one mechanism above the line, the other below
+            shift = {"Gaussian": -0.16, "VMF": 0.16}.get(row.partition(",")[0], 0.0)
+            places = [names.index(n) + shift for n in mine["reading"]]
             axis.plot(mine["MSE"], places, marker, color=colour, mfc=face, markersize=5)
             if comparable(tables, which):
                 printed = mine["MSE"].iloc[0] / np.exp(mine["off"].iloc[0])
