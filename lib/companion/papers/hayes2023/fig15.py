@@ -128,7 +128,7 @@ def draw(tables: Tables) -> Figure:
             look: dict[str, Any] = {"color": colours[epsilon], "marker": "o", "ms": 3.5}
             bottom.plot(curve["q"], curve["gamma"], **look)
             lines = curves.coloured_curve(top, curve, "gamma", Normalize(0, 1))
-            top.text(1.05, curve["sigma"].iloc[-1], f"{epsilon:g}", fontsize=7, va="center")
+            top.text(1.05, curve["sigma"].iloc[-1], f"{epsilon:g}", fontsize=8, va="center")
         bottom.set(ylim=(0, None), title="")
         top.set(yscale="log", ylim=(0.2, 60), xlim=(-0.04, 1.14), title=f"{n} candidates")
         top.set_xlabel("sampling rate q")
