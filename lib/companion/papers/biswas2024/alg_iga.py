@@ -281,9 +281,9 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         "biswas2024/alg_iga",
         found and clean[most] > guess[most] and noisy[alone] > max(guess[alone], 0.5 * begun),
         "without noise the attack rebuilds a single record to single precision; "
-        f"{most} records at once it leaves farther off than the mean pictures of their labels, "
-        "which take no gradient, and under the lightest noise of Table II one record, and over "
-        "half as far off as it began",
+        f"its copies of {most} records at once are farther off than the mean pictures of their "
+        "labels, which take no gradient; so is its copy of one record under the lightest noise of "
+        "Table II, which ends over half as far off as it began",
         ours=f"MSE below 1e-5 for {alone}, {rounded(clean[most], digits=1)} for {most}, "
         f"{rounded(noisy[alone], digits=1)} for {alone} under noise; labels' mean pictures "
         f"{rounded(guess[most], digits=1)}",
