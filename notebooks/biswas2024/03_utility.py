@@ -155,7 +155,7 @@ print(f"VMF on average {float(privacy.vmf_mean_cosine(13_700, kappa)):.3f}, for 
 #
 # **Train** with all seven noises.
 
-# %% mystnb={"image": {"alt": "Accuracy over epsilon on a logarithmic axis at three pairs: Gaussian noise from 0.8 to just below the level without noise, 0.9; VMF noise far below, from 0.1 to 0.6."}}
+# %% mystnb={"image": {"alt": "Accuracy over epsilon on a logarithmic axis at three pairs: Gaussian noise from 0.8 to just below the level without noise, 0.9; VMF noise far below, from 0.1 to 0.5."}}
 releases = [Release("none"), *(Release("gaussian", sigma) for sigma, _ in pairs.values())]
 releases += [Release("vmf", kappa) for _, kappa in pairs.values()]
 options = {"batch_size": 128, "epochs": 10, "generator": draw}

@@ -235,7 +235,7 @@ def test_losses_are_told_as_the_record_has_them():
 @pytest.mark.parametrize(
     ("module", "axes", "table", "column"),
     [
-        (fig1, 2, "attack", "MSE"),
+        (fig1, 4, "attack", "MSE"),
         (fig8, 3, "bound", "bound"),
         (fig12, 24, "success", "success"),
         (alg_gradient_based, 4, "errors", "mean"),
