@@ -320,7 +320,7 @@ def _panel(axis: Axes, tables: Tables, epsilon: float) -> None:
         mine = trace[trace["loss"] == loss]
         # several curves coincide: the later ones are thinner, so that those below them show
         order = ("-", "--", ":").index(style)
-        look = {"linestyle": style, "linewidth": (4.0, 2.2, 1.2)[order], "zorder": 2 + 0.1 * order}
-        axis.plot(mine["iteration"], mine["error"], color=colour, **look)
+        (line,) = axis.plot(mine["iteration"], mine["error"], color=colour, linestyle=style)
+        line.set(linewidth=(4.0, 2.2, 1.2)[order], zorder=2 + 0.1 * order)
     axis.set(xscale="log", yscale="log", xlabel="iterations of Adam")
     axis.set_title(rf"$\varepsilon$ = {informed.power_of_ten(epsilon)}", loc="left")
