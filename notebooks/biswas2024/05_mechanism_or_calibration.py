@@ -59,8 +59,7 @@ study = Study(
 # the same at every step, while that of Gaussian noise is large at first, where gradients are long,
 # and smaller later ({ref}`D-032 <claim-d-032>`). Networks are trained here from PyTorch's first
 # weights and without weight decay; those attacked have Glorot's, and none was attacked after
-# training. Besides, the printed reconstructions are farther from
-# the pictures than the mean picture of their class, for which the labels suffice.
+# training. Besides, the printed copies are worse than the mean picture of their class, for which the labels suffice.
 #
 # **How the cosines are matched.** A mean cosine $c$ comes first, and each mechanism gets the noise that
 # has it. For von Mises-Fisher noise that is one concentration, whatever the gradient:

@@ -20,9 +20,9 @@
 # and has no list of candidates: from all privatised gradients, or from the final model alone, it must
 # reconstruct the missing image. The paper attacks MNIST and CIFAR-10; the quick profile attacks
 # images from 5,000 of MNIST's, and small patches of photographs through fixed random features in place of
-# the pretrained network. There is a random feature for every value of an image, which determine it; the paper's 640
-# for 3,072 values do not. So what the attack finds in colour says nothing of the paper's network. Where shadow models take part, of which MNIST needs tens of thousands, small
-# handwritten digits stand in. The same reconstructions serve the other figures on this page.
+# the pretrained network. Random features, one for every value, determine an image; the paper's 640
+# for 3,072 values do not, so that colours say nothing of the paper's network. Where shadow models take part, of which MNIST needs tens of
+# thousands, small handwritten digits stand in.
 
 # %% tags=["parameters", "hide-cell"] mystnb={"code_prompt_show": "Parameters of this page"}
 profile = "quick"  # "quick" or "paper"
@@ -58,9 +58,7 @@ study = Study(
 # squared distance is its likelihood, and ends with less error. But the two terms of equation (1) scale
 # differently with the gradients, so that their unit matters. With gradients divided by $C$, as
 # implementations that clip to unit norm have them, equation (1) comes closer; with its L1 distance
-# averaged over coordinates, as libraries of losses do, it leaves the same error as the squared distance. Which
-# of them the paper's code has decides the claim; the text does not say. The L1 term also costs time, because
-# it alone needs every entry of every gradient.
+# averaged over coordinates, as libraries of losses do, it leaves the same error as the squared distance. Which of them the paper's code has decides the claim; the text does not say.
 #
 # Nor does the attack need a million iterations. A few hundred of Adam suffice, and without
 # noise none is needed: the first layer's gradients at all steps are multiples of the image
@@ -130,9 +128,8 @@ study.judge(alg_model_based, tables)
 # The gradient-based attack is far better at large $\varepsilon$. By orders of magnitude? A run of a
 # few targets does not decide that. In the recorded run the errors on MNIST at $\varepsilon=100{,}000$
 # are 56-fold apart, two orders when rounded; on CIFAR-10, through random features in the place of a
-# pretrained network's, 15-fold. Two controls: under the most noise neither attack may beat the mean
-# image, and neither does; without much noise both must, and do, the model-based one on CIFAR-10 by
-# 8%. Where does the gradient-based attack begin to work? In the paper between $\varepsilon = 100$ and $1{,}000$ on MNIST.
+# pretrained network's, 15-fold. Without much noise both
+# beat the mean image, the model-based one on CIFAR-10 by 8%. Where does the gradient-based attack begin to work? In the paper between $\varepsilon = 100$ and $1{,}000$ on MNIST.
 # In the recorded run its error falls below the nearest neighbours' near $1{,}700$; at $1{,}000$ it is
 # 0.038, three quarters of the model-based one's 0.051. The next exhibit asks what it lacks.
 #
@@ -178,8 +175,7 @@ study.judge(fig1, tables)
 # ### Information, or optimisation?
 #
 # If the attack fails at some $\varepsilon$, is it the search that fails, or do the gradients not say
-# more? Cramér and Rao do not answer that, because the attack is biased. An answer for every attack
-# needs a prior, for instance a list of images, one of which was the record. The likelihood of all
+# more? An answer for every attack, biased or not, needs a prior, for instance a list of images, one of which was the record. The likelihood of all
 # gradients is known exactly for each of them: a step adds
 # $\lVert\tilde g_t-\mathrm{clip}(\nabla\ell(x))\rVert^2/(2\sigma^2C^2)$ to minus its logarithm, with
 # $\tilde g_t$ what is left of the released gradient without the known records' share. What the
@@ -234,8 +230,7 @@ print(f"by hand: at epsilon = 10 a list of 1,000 digits leaves {left.mean():.2f}
 # %% [markdown]
 # ### Figure 6: what they look like
 #
-# A few targets of each data set, as the attack reconstructs them at growing $\varepsilon$. Look for the
-# column in which the target is first recognisable: up to $\varepsilon = 100$ there is little but noise.
+# In which column is the target first recognisable? Up to $\varepsilon = 100$ there is little but noise.
 
 # %%
 # the eight digits that were reconstructed by hand above, at epsilon = 1000

@@ -23,10 +23,9 @@
 # come without one. Here each is added by itself ({func}`reconrisk.attacks.proposed_attack`). The
 # quick profile attacks a small network on patches of photographs of 8 pixels a side, except for Table
 # 2, which reads the gradients of CIFAR-10's own images; the recorded runs take CIFAR-10 pictures of
-# 16 pixels. Both use a few hundred iterations. The paper attacks ResNet-18 at 32 pixels in 10,000
-# iterations; it searches the weights of the untrained network and also feeds the features to its blocks. The
-# recorded runs of Tables 3 and 6 do so too, as does {ref}`the proposed attack <exhibit-liu2024-alg_proposed>`
-# in both profiles. The other quick runs search pixels.
+# 16 pixels. Both use a few hundred iterations. The paper attacks ResNet-18 at 32 pixels in 10,000 iterations. It searches the weights of the untrained
+# network, as do the recorded runs of Tables 3 and 6 and {ref}`the proposed attack <exhibit-liu2024-alg_proposed>`; the other quick runs
+# search pixels.
 
 # %% tags=["parameters", "hide-cell"] mystnb={"code_prompt_show": "Parameters of this page"}
 profile = "quick"  # "quick" or "paper"
@@ -58,9 +57,8 @@ study = Study(
 # not say how that gradient is read, and a plain sum over the classes is zero. Of some ten readings
 # that we tried one gives the number printed for a single record: whitened weights of the neurons,
 # with two Hermite orders removed (second table). The paper mentions neither, so this is a fit.
-# One network errs alike on all pictures, typically 7 per cent off the mean over networks, so the
-# verdict on a single record averages over 32 of them; the tables show one. As the
-# method was published the error is three times as large, so that the table decides nothing. The fit does not extend
+# One network errs alike on all pictures, so the verdict averages over 32; the tables show one. As the method was published the
+# error is three times as large, so that the table decides nothing. The fit does not extend
 # to larger batches: all rows of the head's gradient separate records of different labels, and with
 # them the error does not grow with the batch at all, whereas
 # {prf:ref}`the bound <prf-liu2024-thm3_1>` grows eightfold. Noise hides the features. Whether
@@ -138,9 +136,7 @@ study.judge(alg_proposed, tables)
 # ## Greedy matching
 #
 # Features come in no order. The paper matches greedily by cosine and finds that as good as trying
-# all permutations. That is so while the noise is no larger than the features themselves. Beyond
-# that, greedy matching keeps nearly all of the cosine but fewer of the right pairs. The weak point
-# lies elsewhere: at the start of the inversion the *candidates'* features resemble those of no
+# all permutations. That is so while the noise is no larger than the features. The weak point lies elsewhere: at the start of the inversion the *candidates'* features resemble those of no
 # image, and any matching is a guess (column "right at the start" of the table behind the first
 # figure).
 
@@ -249,10 +245,8 @@ study.judge(table6, tables)
 #
 # {ref}`Table 3 <exhibit-liu2024-table3>` compares the attack with those of Geiping et al. and of
 # Jeon et al., who seek images in the latent space of a pretrained generator and then in its weights
-# ({func}`reconrisk.attacks.generative_attack`). Pretrained weights are not available here. A small
-# decoder, trained on other pictures of the same data set, stands in. Geiping et al.'s attack
-# is run as it was published, without the statistics of the batch norms, which the paper grants all attacks: that weakens
-# it, and the comparison decides nothing.
+# ({func}`reconrisk.attacks.generative_attack`). A small decoder, trained on other pictures of the same data set, stands in for the pretrained one. Geiping et al.'s attack
+# runs without the statistics of the batch norms, which the paper grants all attacks: the comparison decides nothing.
 
 # %%
 from reconrisk.metrics import load_perceptual

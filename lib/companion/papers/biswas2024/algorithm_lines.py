@@ -76,7 +76,7 @@ def lines_verdict(target: str, tables: Tables, ours: str) -> Verdict:
     return check(
         target,
         len(lines) and not wrong,
-        "every line does what another route to it does",
+        "two independent implementations agree, line by line",
         ours=f"{len(lines)} lines, {ours}" + (f"; not: {', '.join(wrong)}" if wrong else ""),
         tolerance=f"{AGREE:g}, or {STANDARD_ERRORS:g} standard errors and p > {LEAST_P:g}",
     )

@@ -114,7 +114,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
             holds,
             f"on {where} Gaussian noise trains the better network on average over the labels, and "
             f"VMF noise is ahead by {accuracies.CROSSED:g} at none: the curves do not cross; "
-            "without noise networks are better than with either, and learn",
+            "networks trained without noise learn, and are better than both",
             ours=f"{means}; {accuracies.least_gap(gaps)}",
             paper=f"Gaussian noise ahead at {ahead} of 64 settings of Table V",
             tolerance=f"{accuracies.CROSSING:g} standard errors",

@@ -157,8 +157,8 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     yield check(
         "biswas2024/fig4",
         ordered and min(epsilon["ours"][list(sets)].min(), epsilon["printed"].min()) > WEAK,
-        "there capacity orders the MSE across mechanisms, and epsilon does not: its rank "
-        f"correlation is weaker than {WEAK:g}",
+        f"at batch size {size} capacity orders the MSE across mechanisms, and epsilon does not: "
+        f"its rank correlation is weaker than {WEAK:g}",
         **shown,
     )
     inverted = {(which, size): inversions(own) for which, size, own in slices(tables["printed"])}

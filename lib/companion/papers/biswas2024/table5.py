@@ -174,7 +174,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
             accuracies.trained_without_noise(runs) and accuracies.gaussian_ahead(gaps),
             f"on {where}, at every batch size, Gaussian noise trains the better network on "
             f"average over the labels, and VMF noise is ahead by {accuracies.CROSSED:g} at no "
-            "label; without noise networks are better than with either, and learn",
+            "label; networks trained without noise learn, and are better than both",
             ours=accuracies.least_gap(gaps),
             tolerance=f"{accuracies.CROSSING:g} standard errors",
             stand_in=stand_in,

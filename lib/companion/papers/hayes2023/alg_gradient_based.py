@@ -318,7 +318,9 @@ def _panel(axis: Axes, tables: Tables, epsilon: float) -> None:
     axis.axhline(start, color=GREY, linewidth=1.2)
     for loss, (colour, style) in LOOKS.items():
         mine = trace[trace["loss"] == loss]
-        order = 2 + 0.1 * ("-", "--", ":").index(style)
-        axis.plot(mine["iteration"], mine["error"], color=colour, linestyle=style, zorder=order)
+        # several curves coincide: the later ones are thinner, so that those below them show
+        order = ("-", "--", ":").index(style)
+        (line,) = axis.plot(mine["iteration"], mine["error"], color=colour, linestyle=style)
+        line.set(linewidth=(4.0, 2.2, 1.2)[order], zorder=2 + 0.1 * order)
     axis.set(xscale="log", yscale="log", xlabel="iterations of Adam")
     axis.set_title(rf"$\varepsilon$ = {informed.power_of_ten(epsilon)}", loc="left")

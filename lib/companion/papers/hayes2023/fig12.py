@@ -337,14 +337,19 @@ def _power_of_ten(log10: float) -> str:
     return f"{10 ** (log10 - power):.2f}e{power}"
 
 
-CAPTION = (
+CURVES = (
     "Success without candidates: a reconstruction succeeds if a share rho of its pixels are less "
     "than 32/255 off. Top: the attack with 95% intervals, a panel for each rho, and the bound for "
     "uniform images, solid with the exact prior success (a binomial tail), dashed as printed (a "
     "power, which at rho < 1 counts one choice of pixels only and is no bound). Dotted: an "
     "all-black image, which uses no gradient; where it is above the bound, the images are not "
-    "uniform. Below: for each rho the reconstruction that only just meets it, and its target."
+    "uniform."
 )
+PAIRS = " Below: for each rho the reconstruction that only just meets it, and its target."
+
+
+def caption(tables: Tables) -> str:
+    return CURVES + (PAIRS if pictures_at_hand(tables) else "")
 
 
 @drawing
@@ -358,12 +363,12 @@ def draw(tables: Tables) -> Figure:
     else:
         top = figure.subfigures()
     rows = top.subplots(2, len(shares), sharex=True, sharey=True, squeeze=False)
-    for row, (which, panel) in zip(rows, PANELS, strict=True):
+    for last, row, (which, panel) in zip((False, True), rows, PANELS, strict=True):
         dimension = tables["bound"].set_index("data").loc[which, "dimension"].iloc[0]
         row[0].set_ylabel(f"({panel}) {which} images,\n{dimension:,} values: success")
         for axis, share in zip(row, shares, strict=True):
             _curves(axis, tables, which, share)
-            axis.set_xlabel(axis.get_xlabel() if row is rows[-1] else "")
+            axis.set_xlabel(axis.get_xlabel() if last else "")
     for axis, share in zip(rows[0], shares, strict=True):
         axis.set_title(rf"$\rho$ = {share:g}")
     top.legend(

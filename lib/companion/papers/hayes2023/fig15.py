@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
 from companion.exhibit import *
@@ -109,9 +110,9 @@ def _caption_values(bound: pd.DataFrame) -> Verdict:
 
 
 CAPTION = (
-    "Top left: noise multiplier over sampling rate at fixed epsilon. Others: the bound along these "
-    "curves, for three prior sizes; the paper draws it as a colour on them. The axis of q is "
-    "logarithmic here, because most of the change is at small q. The paper names two values: 0.4 "
+    "Top: noise multiplier over sampling rate at fixed epsilon, with the bound as a colour, for "
+    "three prior sizes; below, the bound itself along these curves. There the axis of q is "
+    "logarithmic, because most of the change is at small q. The paper names two values: 0.4 "
     "and 1, at the ends of the curve for epsilon = 32 and 100 candidates."
 )
 
@@ -120,18 +121,18 @@ CAPTION = (
 def draw(tables: Tables) -> Figure:
     bound = curves.middle(tables["bound"])
     colours = curves.shades(bound)
-    figure, (above, below) = panels(2, 2, 4.2, 2.6)
-    panels_ = curves.size_panels(bound, [above[1], *below])
-    shown = {n: axes for axes, n in panels_}
-    for (epsilon, n), curve in bound[bound["epsilon"].isin(colours)].groupby(["epsilon", "n"]):
-        look: dict[str, Any] = {"color": colours[epsilon], "marker": "o", "ms": 3.5}
-        shown[n].plot(curve["q"], curve["gamma"], **look)
-        if n == bound["n"].min():
-            above[0].plot(curve["q"], curve["sigma"], **look)
-    for axes in shown.values():
-        axes.set_ylim(0, None)
-    curves.log_rates(above[0])
-    above[0].set(yscale="log", xlabel="sampling rate q", ylabel=r"noise multiplier $\sigma$")
-    above[0].set_title("the noise, for every prior size")
+    figure, (above, below) = panels(2, len(curves.PRIOR_SIZES), 2.8, 2.5)
+    shown = bound[bound["epsilon"].isin(colours)]
+    for top, (bottom, n) in zip(above, curves.size_panels(bound, below), strict=True):
+        for epsilon, curve in shown[shown["n"] == n].groupby("epsilon"):
+            look: dict[str, Any] = {"color": colours[epsilon], "marker": "o", "ms": 3.5}
+            bottom.plot(curve["q"], curve["gamma"], **look)
+            lines = curves.coloured_curve(top, curve, "gamma", Normalize(0, 1))
+            top.text(1.05, curve["sigma"].iloc[-1], f"{epsilon:g}", fontsize=8, va="center")
+        bottom.set(ylim=(0, None), title="")
+        top.set(yscale="log", ylim=(0.2, 60), xlim=(-0.04, 1.14), title=f"{n} candidates")
+        top.set_xlabel("sampling rate q")
+    above[0].set_ylabel(r"noise multiplier $\sigma$")
+    figure.colorbar(lines, ax=above[-1], label="success")
     legend_above(figure, curves.epsilon_entries(colours), len(colours))
     return figure

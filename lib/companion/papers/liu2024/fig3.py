@@ -520,10 +520,11 @@ def draw(tables: Tables) -> Figure:
             _marks(axis, own)
             edge = pareto_front(own).sort_values("loss")
             axis.step(edge["loss"], edge["RMSE"], where="post", color=GREY, linewidth=1, zorder=1)
-            spread = 0.05 * np.ptp(np.log(points["loss"]))
+            spread = 0.05 * np.ptp(np.log(own["loss"]))
             axis.set(xscale="log", xlabel="final training loss", title=f"batches of {size}")
-            axis.set_xlim(*np.exp(np.log(points["loss"].agg(["min", "max"])) + [-spread, spread]))
-            axis.set_ylim(-0.02, 1.1 * points["RMSE"].max())
+            axis.set_xlim(*np.exp(np.log(own["loss"].agg(["min", "max"])) + [-spread, spread]))
+            room = 0.12 * np.ptp(own["RMSE"])
+            axis.set_ylim(own["RMSE"].min() - room, own["RMSE"].max() + room)
             low, high = axis.get_xlim()
             ticks = [t for t in (0.2, 0.5, 1, 2, 5, 10, 20, 50) if low <= t <= high]
             if len(ticks) < 2:
@@ -556,4 +557,4 @@ def _marks(axis: Axes, points: pd.DataFrame) -> None:
             style: dict[str, Any] = {"linestyle": "", "elinewidth": 0.6, "alpha": 0.45, "zorder": 2}
             axis.errorbar(own["loss"], own["RMSE"], color=look["color"], **spread, **style)
         style = {"linewidths": 0.4, "edgecolors": "white", "zorder": 3}
-        axis.scatter(own["loss"], own["RMSE"], s=30, **look, **style)
+        axis.scatter(own["loss"], own["RMSE"], s=18, **look, **style)

@@ -235,7 +235,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         yield check_exponents(
             tables.exhibit,
             laws_of(tables["signed"]),
-            "without the absolute values as well, which the proof of Proposition C.1 needs",
+            "the same holds without the absolute values, as the proof of Proposition C.1 needs",
             {"m": -1, "B": 1},
             at_most=("m", "B"),
         )

@@ -125,7 +125,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         tables,
         "liu2024/table5",
         all(found == {NOISE} for found in largest.values()),
-        "and in ours, at both rates",
+        "in our runs, too, it is that under noise of .1, at both learning rates",
         ours="; ".join(f"rate {rate:g}: {', '.join(sorted(s))}" for rate, s in largest.items()),
         differs=one_rate,
     )
@@ -141,7 +141,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         tables,
         "E-024",
         all((share > FAR).all() for share in ours),
-        "and in ours, at both rates",
+        "in our runs, too, at both learning rates",
         ours="; ".join(
             f"rate {rate:g}: by {rounded(share.min(), 0.1)} and more"
             for rate, share in zip(by_rate, ours, strict=True)
