@@ -162,8 +162,6 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     enclosed = check(
         "O-013",
         holds,
-        "closed forms, quadrature in 30-digit arithmetic and the inversion of the characteristic "
-        "function lie in the enclosure, whose relative gap is at most 1e-4",
         ours=f"{runs.ngroups} runs, {runs.size().max()} prior successes each: {len(settled)} "
         f"values by inversion and {len(exact)} by closed forms and quadrature inside; "
         f"{sampled.groupby(_RUN).ngroups} runs in which a record rarely takes part also compared "
@@ -174,8 +172,6 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     library = check(
         "O-014",
         len(below) > 0 and coarse,
-        "a library's connect-the-dots upper bound falls below gamma at small kappa, and its bounds "
-        "by privacy buckets are off by tens of per cent at T = 10,000",
         ours=f"buckets at kappa = 1e-6: {at['optimistic']:+.0%} and {at['pessimistic']:+.0%}; "
         f"connect-the-dots below gamma from kappa = {below['kappa'].max():g}",
     )

@@ -169,20 +169,18 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     similar = table[table["candidates"] == "one class"]
     most = _tightest(tables)
     verdict = check(
-        "beyond/data_bound",
+        "O-023",
         every(
             (similar["data bound"] < BELOW * similar["bound"]).all(),
             (table["data bound"] <= table["bound"]).all(),
             not_above(above, 0, error, known_to=MARGIN),
         ),
-        "the attacks stay below the bound from the candidates' distances, which is never above "
-        f"the ReRo bound and below {BELOW:g} of it for candidates of one class",
         ours=f"{len(table)} settings; most at epsilon = {most['epsilon']:g}, n = {most['n']:g}: "
         f"likelihood {rounded(most['likelihood'], 0.1)}, data "
         f"{rounded(most['data bound'], 0.1)}, ReRo {most['bound']:.3f}",
         tolerance=f"{MARGIN:g} above the bound, with {STANDARD_ERRORS:g} standard errors inside",
     )
-    yield from shared_by(verdict, "O-023")
+    yield from shared_by(verdict, "beyond/data_bound")
 
 
 def _tightest(tables: Tables) -> pd.Series:

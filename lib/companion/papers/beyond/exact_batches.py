@@ -407,19 +407,16 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     matched = batches.query("method == @MATCHING and size > 1")["rmse"]
     yield from shared_by(
         check(
-            "beyond/exact_batches",
+            "O-110",
             bool((exact[DESCENT] == 1).all() and (exact[SAMPLING].dropna() == 1).all())
             and bool(exact.loc[1, RATIO] == 1 and (rivals == 0).all()),
-            "of the first layer's gradient alone, sparse directions rebuild every batch exactly; "
-            "the layer's ratio does so at one record only, independent components at none of "
-            "several",
             ours=f"all of {exact.index.max()} records and fewer by descent, of "
             f"{exact[SAMPLING].dropna().index.max()} and fewer by sampling; matching the whole "
             f"gradient leaves {matched.min():.1g} to {matched.max():.1g} after "
             f"{tables.parameters.iterations} iterations",
             tolerance=f"RMSE below {EXACT:g} of the range of pixels",
         ),
-        "O-110",
+        "beyond/exact_batches",
     )
     yield _certificate(tables)
     yield _law(tables)
@@ -429,8 +426,6 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         "O-114",
         bool(clipped.loc["record", "certified"] == 1 and clipped.loc["record", "change"] < EXACT)
         and bool((clipped["certified"].drop("record") == 0).all()),
-        "clipping every record's gradient as a whole leaves the rebuilt batch as it is; clipping "
-        "weights and biases separately loses the records' brightness, and there is no certificate",
         ours=f"RMSE between both below {EXACT:g}; by "
         + ", by ".join(
             f"{by} {change:.2f}" for by, change in clipped["change"].drop("record").items()
@@ -449,9 +444,6 @@ def _certificate(tables: Tables) -> Verdict:
         "O-111",
         bool(mixture["residual"] < 1e-10 and mixture["rmse"] > 0.01)
         and bool(two["certified"] == 1 and two["rmse"] < EXACT and sigmoid["certified"] == 0),
-        "a random mixture of the records explains the gradient to rounding; the forward pass tells "
-        "mixtures from records: a batch of two classes is certified and exact, that of a sigmoid "
-        "network is refused",
         ours=f"the mixture is off by {mixture['rmse']:.2f}, its residual below 1e-10",
     )
 
@@ -464,8 +456,6 @@ def _law(tables: Tables) -> Verdict:
     return check(
         "O-112",
         bool((share - 2 * error > LEAST_SHARE).all()),
-        f"of the choices of b - 1 rows that are zero in a column at least {LEAST_SHARE:.0%} "
-        "determine the column; the rows of the others are dependent",
         ours=f"{share.min():.0%} to {share.max():.0%}; at b = {last['size']:.0f} all columns take "
         f"about {last['expected trials']:.0f} choices if all of them did",
         tolerance="2 standard errors",
@@ -481,8 +471,6 @@ def _by_width(tables: Tables) -> Verdict:
         bool((widths["exact"][narrow] == 0).all() and (widths["determined"][narrow] == 0).all())
         and bool((widths["exact"][wide] >= 0.75).all())
         and bool(((widths["exact"] - widths["determined"]).abs() <= 0.25).all()),
-        f"batches of {COUNT} come back where the zeros of every column leave the others their full "
-        "rank: none from as many units, at least three in four from six times as many",
         ours="; ".join(
             f"{row.width:.0f} units: {row.exact:.0%} exact, {row.determined:.0%} determined"
             for row in widths.itertuples()
@@ -501,9 +489,6 @@ def _under_noise(tables: Tables) -> Verdict:
         "O-115",
         bool((easy["certified"] == 1).all() and (hopeless["certified"] == 0).all())
         and bool(((ratio - 1).abs() < FLOOR).all()),
-        f"under noise of up to {EASY:g} of that at which the least singular value disappears all "
-        "batches come back, with the Cramer-Rao error of who knows the signals; at the whole of it "
-        "none does, and the attack says so",
         ours=f"{ratio.min():.2f} to {ratio.max():.2f} times the floor; the whole is a noise "
         f"multiplier of {hopeless['noise multiplier'].min():.1g} or more for one step",
         tolerance=f"{FLOOR:.0%}",

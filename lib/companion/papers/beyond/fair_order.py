@@ -266,16 +266,13 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         for name, order in (("epsilon", "epsilon"), ("capacity", "log capacity"))
     ]
     verdict = check(
-        "beyond/fair_order",
+        "O-031",
         cosine > _WELL
         and blind < _POORLY
         and both < cosine
         and min(by["equal epsilon", "log capacity"].min(), by["equal capacity", "epsilon"].min())
         > _WELL
         and always,
-        "the mean cosine orders reconstruction risk across mechanisms at the printed pairs, at "
-        "equal epsilon and at equal capacity; capacity does at the first two only, epsilon at the "
-        "last",
         ours="Spearman's correlation with minus the MSE: cosine at least "
         f"{math.floor(100 * cosine) / 100:.2f} in every pairing, data set and batch size; "
         + "; ".join(others),
@@ -284,7 +281,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         tolerance=f"above {_WELL:g} and below {_POORLY:g}",
         stand_in=tables.stand_in,
     )
-    yield from shared_by(verdict, "O-031")
+    yield from shared_by(verdict, "beyond/fair_order")
     gaussian, vmf = equal["cosine Gaussian"], equal["cosine VMF"]
     yield refute(
         "E-D-25",

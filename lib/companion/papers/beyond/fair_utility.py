@@ -149,9 +149,6 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         (costs["VMF epsilon at kappa"] > costs["epsilon"]).all()
         and (ratio < 1).all()
         and wider > _REQUIRED * error,
-        "every pair of the paper grants VMF noise more epsilon than Gaussian noise; at the "
-        "concentration of equal epsilon, with the same clipping, VMF noise loses accuracy and the "
-        "gap widens",
         ours=f"wider by {rounded(wider, error)} +- {error:.1g} on average; fair concentration "
         f"{ratio.min():.2f} to {ratio.max():.2f} of the printed one",
         tolerance=f"{_REQUIRED:g} standard errors",

@@ -77,10 +77,6 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         and factors.max() > most_risk
         and ratios.min() > epsilon
         and ratios.max() > most_epsilon,
-        "over q and T with at least one expected participation, runs of equal epsilon differ by "
-        f"factors of {risk:g} and more, up to over {most_risk:g}, in the excess of gamma over "
-        f"kappa, and runs of equal gamma by {epsilon:g} and more, up to over {most_epsilon:g}, in "
-        "epsilon",
         ours="; ".join(
             [f"epsilon {e:g}: excess by a factor {f:.1f}" for e, f in factors.items()]
             + [f"gamma {g:g}: epsilon by a factor {r:.1f}" for g, r in ratios.items()]

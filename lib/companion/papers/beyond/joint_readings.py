@@ -250,15 +250,11 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     weights = off[~constant].xs(HALF, level="weights") - off[~constant].xs(GLOROT, level="weights")
     best = table["farthest"].idxmin()
     verdict = check(
-        "beyond/joint_readings",
+        "O-141",
         (weights[UNDEFENDED] < 0).all()
         and (weights[UNDEFENDED] < weights[CLIPPED]).all()
         and (start[CLIPPED] < start[UNDEFENDED]).all()
         and best[1] == HALF,
-        "first weights of half of Glorot's, about PyTorch's own, lower the undefended error and "
-        "not so much that under clipping, as print asks, and the reading nearest to Table II's "
-        "rows without Gaussian noise has them; candidates of one constant lower that under "
-        "clipping more, and leave it far below print",
         ours=f"{len(table)} readings; the nearest is off by "
         f"{math.expm1(table['farthest'].min()):.0%} in its farthest row, with the MSE's unit free "
         f"by {math.expm1(table['any unit'][best]):.0%}; Glorot's by at least "
@@ -266,14 +262,12 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         f"by at least {math.expm1(table['farthest'][constant].min()):.0%}",
         stand_in=origin,
     )
-    yield from shared_by(verdict, "O-141")
+    yield from shared_by(verdict, "beyond/joint_readings")
     drawn = errors[(errors["share"] == SHARES[1]) & (errors["start"] != CONSTANT)]
     noise = table["noise"][~(table.index.get_level_values("start") == CONSTANT)]
     yield check(
         "O-142",
         (drawn["MSE"] > drawn["printed"]).all(),
-        "from random candidates, whatever the weights and the units, the printed errors under "
-        "Gaussian noise are below ours at that noise",
         ours=f"{noise.min():.2f} to {noise.max():.2f} of the noise would give the printed errors",
         stand_in=origin,
     )

@@ -189,8 +189,6 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         "O-080",
         mse.loc[at, COPY] - STANDARD_ERRORS * sem.loc[at, COPY] > lines[MEAN]
         and mse.loc[at, WIENER] + STANDARD_ERRORS * sem.loc[at, WIENER] < lines[NEAREST],
-        f"at sigma = {at:g} the row mean errs by more than the mean image, the filter that knows "
-        "mean and covariance by less than the nearest other image",
         ours=f"row mean {text[COPY]}, mean image {lines[MEAN]:.3f}, nearest {lines[NEAREST]:.3f}, "
         f"filter {text[WIENER]}",
         tolerance="4 standard errors",
@@ -203,8 +201,6 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         len(low) > 0
         and (low[ALONE] >= NEARLY).all()
         and at_most(named[ALONE], named["bound"], named[f"error, {ALONE}"]) is not False,
-        f"from the release alone whoever has the list names the record in {NEARLY:.0%} of the "
-        f"releases or more up to sigma = {NOISE:g}, and nowhere more often than the bound allows",
         ours=f"named (bound): {shares}",
         tolerance="4 standard errors",
         stand_in=tables.stand_in,
@@ -214,20 +210,15 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         "O-083",
         (named[FACTOR] >= NEARLY).all()
         and at_least(last[FACTOR], last["bound"], last[f"error, {FACTOR}"]) is True,
-        "the clipping factor, which DP-SGD does not release, is the record's norm and names it "
-        f"without a look at the release: in {NEARLY:.0%} of the cases or more at any noise, where "
-        f"paper C's bound for the release is {last['bound']:.4f} at sigma = {last['sigma']:g}",
-        ours=f"{named[FACTOR].min():.3f} or more from the factor, "
-        f"{rounded(last[ALONE], last[f'error, {ALONE}'])} from the release at sigma = "
-        f"{last['sigma']:g}",
+        ours=f"{named[FACTOR].min():.3f} or more from the factor; from the release "
+        f"{rounded(last[ALONE], last[f'error, {ALONE}'])} at sigma = {last['sigma']:g}, at most "
+        f"{last['bound']:.4f} by paper C's bound",
         stand_in=tables.stand_in,
     )
     floor = pairs[pairs["one"] == LISTED]
     yield check(
         "O-082",
         ratios_at_most(floor),
-        "of those who have the release alone none errs less than the one whose list holds the "
-        "record, at any noise",
         ours=f"its error is at most {floor['ratio'].max():.3f} of another's",
         tolerance=f"{MARGIN:.0%}, 4 standard errors included",
         stand_in=tables.stand_in,

@@ -115,11 +115,8 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     holds = exact and start["behind"].min() > 5 and len(telling) > 0 and same
     at_sixty = start[np.isclose(start["share"], 0.6)]
     verdict = check(
-        "beyond/small_priors",
+        "O-024",
         holds and agree,
-        "the prior success is the binomial tail (exact integers, simulated images); for rho < 1 a "
-        "blind guess beats the printed upper bound, and the bound from the tail exceeds 0.01 where "
-        "the printed one is below 1e-20",
         ours=f"guesses ahead by 10^{start['behind'].min():.0f} or more at epsilon = 1, for rho = "
         "0.6 by "
         + " and ".join(f"10^{row.behind:.0f} (d = {row.d})" for row in at_sixty.itertuples())
@@ -128,7 +125,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         tolerance=f"{MARGIN:g} for simulated shares, with {STANDARD_ERRORS:g} standard errors "
         "inside",
     )
-    yield from shared_by(verdict, "O-024")
+    yield from shared_by(verdict, "beyond/small_priors")
 
 
 def _blind_guesses(tables: Tables) -> pd.DataFrame:

@@ -293,8 +293,6 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     yield check(
         "O-048",
         exact.drop(most.name).all(),
-        "after clipping, local steps, and dropping or pruning of 90 per cent of the entries "
-        "least squares recover the batch from a small convolutional network's update",
         ours=f"errors below {RECOVERED:g}, {p.fitted_batches * p.fitted_size} pictures in batches "
         f"of {p.fitted_size}",
     )
@@ -304,8 +302,6 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         (kept["rank"] <= kept[["entries", "unknowns"]].min(axis=1)).all()
         and (kept.loc[kept["share"] == 0.99, "determined"] < 1).all()
         and not most["determined"],
-        "with 99 per cent pruned fewer entries than pixels remain, and they do not determine "
-        "the batch",
         ours=f"{int(most['entries'])} entries, {int(most['unknowns'])} pixels",
     )
     better = (noisy["least squares"] < 0.7 * noisy["oblivious inversion"]).all()
@@ -314,9 +310,6 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     yield check(
         "O-050",
         better and floors and near,
-        "noise leaves a floor for every attack on average over a normal law of pictures; least "
-        f"squares that know this law come within a factor of {NEAR:g} of it and have less than "
-        "seven tenths of the error of inversion",
         ours=f"{over_floor.min():.1f} to {over_floor.max():.1f} times the floor of the mean; at .1 "
         f"{heavy['least squares']:.2f}, inversion {heavy['oblivious inversion']:.1f}; "
         f"{p.fitted_batches * p.fitted_size} pictures",

@@ -107,7 +107,6 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     yield check(
         "O-009",
         agrees,
-        "at small sigma the measured price is 1 + 1/u + (1 + u)/N",
         ours=f"{len(small)} settings, largest deviation {(relative - 1).abs().max():.1%}",
         tolerance=f"{MARGIN:.0%}, errors included",
     )

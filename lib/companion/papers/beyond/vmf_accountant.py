@@ -144,9 +144,6 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     yield check(
         "O-025",
         bool((dearer > 1).all() and width < 3e-4 and normal < _AS_GAUSSIAN) and near,
-        "the certified epsilon is never above that of either approach, agrees with simulated "
-        "releases in 3 and 6 dimensions, and at p = 13,700 with that of the Gaussian mechanism of "
-        "noise multiplier sqrt(p)/(2 kappa)",
         ours=f"{len(curves)} settings enclosed to {width:.0e}: the better approach costs "
         f"{few.min():.1f} to {few.max():.1f} times as much at 3 and {many.min():.1f} to "
         f"{many.max():.0f} times at 1,407; {len(simulated)} simulated deltas within "

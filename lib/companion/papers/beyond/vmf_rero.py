@@ -193,9 +193,6 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     yield check(
         "O-033",
         bool(outside <= 0.0 and sharper) and near,
-        "the enclosure contains the closed form in three dimensions and a simulated test's power; "
-        "two opposite directions attain the bound of one release, which is that of Gaussian noise "
-        "with sigma = sqrt(p)/kappa",
         ours=f"simulated power within {gap.clip(lower=0).max():.3f}; two opposite directions "
         f"within 1e-9; Gaussian noise within {100 * float(halved):.1f}%",
         tolerance=f"simulated: {_SIMULATED:g}, {STANDARD_ERRORS:g} standard errors included; "
