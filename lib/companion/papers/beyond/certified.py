@@ -156,7 +156,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     )
     holds = inside and max(_width(table).max(), _width(exact).max()) <= _GAP
     errors = others.groupby("method")["error"]
-    below = _below(others)
+    below = others[(others["method"] == _DOTS) & (others["error"] < -_BELOW)]
     coarse = errors.min()["optimistic"] < -0.3 and errors.max()["pessimistic"] > 0.5
     runs = table.groupby(_RUN)
     enclosed = check(
@@ -177,11 +177,6 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     )
     for verdict in (enclosed, library):
         yield from shared_by(verdict, "beyond/certified")
-
-
-def _below(others: pd.DataFrame) -> pd.DataFrame:
-    """The rows in which the library's upper bound is below gamma."""
-    return others[(others["method"] == _DOTS) & (others["error"] < -_BELOW)]
 
 
 def _width(table: pd.DataFrame) -> pd.Series:

@@ -167,7 +167,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     above = scores.sub(table["data bound"], axis=0)
     error = (scores * (1 - scores)).div(table["trials"], axis=0) ** 0.5
     similar = table[table["candidates"] == "one class"]
-    most = _tightest(tables)
+    most = table.loc[(table["bound"] - table["data bound"]).idxmax()]
     verdict = check(
         "O-023",
         every(
@@ -181,12 +181,6 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         tolerance=f"{MARGIN:g} above the bound, with {STANDARD_ERRORS:g} standard errors inside",
     )
     yield from shared_by(verdict, "beyond/data_bound")
-
-
-def _tightest(tables: Tables) -> pd.Series:
-    """The setting in which the bound from the data is most below the ReRo bound."""
-    table = tables["success"]
-    return table.loc[(table["bound"] - table["data bound"]).idxmax()]
 
 
 CAPTION = (

@@ -249,7 +249,7 @@ def _equal_capacity(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def judge(tables: Tables) -> Iterator[Verdict]:
-    by = _spearman(tables)
+    by = tables["correlations"].set_index(["pairing", "order"])["Spearman"].sort_index()
     # a quantity that is held equal cannot order across mechanisms
     blind = max(
         by["printed pairs", "epsilon"].max(),
@@ -300,11 +300,6 @@ def _always_larger(equal: pd.DataFrame) -> bool:
     """
     surest = (equal["difference"] / equal["error"]).groupby([equal["data"], equal["n"]]).max()
     return bool((equal["difference"] > 0).all() and (surest > STANDARD_ERRORS).all())
-
-
-def _spearman(tables: Tables) -> pd.Series:
-    """Correlations by pairing and order, of every data set and batch size."""
-    return tables["correlations"].set_index(["pairing", "order"])["Spearman"].sort_index()
 
 
 def _range(values: pd.Series, digits: int = 2) -> str:

@@ -69,7 +69,9 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         ours=f"{len(equal_epsilon)} runs of equal epsilon, {len(equal_risk)} of equal risk",
         tolerance=f"{FOUR_DIGITS:g} of the value",
     )
-    factors, ratios = _spreads(tables)
+    excesses = equal_epsilon.groupby("epsilon")["excess"]
+    epsilons = equal_risk.groupby("gamma")["epsilon"]
+    factors, ratios = excesses.max() / excesses.min(), epsilons.max() / epsilons.min()
     (risk, most_risk), (epsilon, most_epsilon) = RISKS, EPSILONS
     yield check(
         "O-016",
@@ -92,13 +94,6 @@ def _rises(table: pd.DataFrame, group: str, values: pd.Series) -> bool:
             if (np.diff(own) < -FOUR_DIGITS * own.abs().to_numpy()[:-1]).any():
                 return False
     return True
-
-
-def _spreads(tables: Tables) -> tuple[pd.Series, pd.Series]:
-    """Largest over least: of the excess at each epsilon, and of epsilon at each gamma."""
-    excess = tables["equal epsilon"].groupby("epsilon")["excess"]
-    epsilon = tables["equal risk"].groupby("gamma")["epsilon"]
-    return excess.max() / excess.min(), epsilon.max() / epsilon.min()
 
 
 CAPTION = (

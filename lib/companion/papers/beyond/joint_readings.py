@@ -12,13 +12,7 @@ import torch
 from matplotlib.figure import Figure
 
 from companion.exhibit import *
-from companion.experiments.batch_attacks import (
-    attack_task,
-    draw_batches,
-    most_records,
-    release_batches,
-    repeated,
-)
+from companion.experiments import batch_attacks
 from companion.experiments.federated import BATCH_SIZE, KEY, SIDE, Standardised, standardised
 from reconrisk.attacks import invert_gradients
 from reconrisk.training import Release
@@ -89,7 +83,10 @@ ALTERED = {
 SCENARIOS = (
     scenario(
         "the printed errors with Glorot's own weights",
-        frame("errors", lambda t: _as_printed(t, t["weights"] == GLOROT)),
+        frame(
+            "errors",
+            lambda t: t.assign(MSE=t["MSE"].mask(t["weights"] == GLOROT, t["printed"])),
+        ),
         *("", "O-141"),
     ),
 )
@@ -100,11 +97,13 @@ def measure(study: Context) -> Tables:
     p = study.parameters
     released = _released()
     readings = list(itertools.product(_listed(p.starts, ","), p.scales, _listed(p.pixels, ";")))
-    sets = [which for which in SETS if most_records(p[which]) >= BATCH_SIZE]
+    sets = [which for which in SETS if batch_attacks.most_records(p[which]) >= BATCH_SIZE]
     tasks = []
     for which, (start, scale, pixels) in itertools.product(sets, readings):
         budget = {"draws": p.draws, "iterations": p.iterations}
-        task = attack_task(study, p[which], BATCH_SIZE, [r for *_, r in released], **budget)
+        task = batch_attacks.attack_task(
+            study, p[which], BATCH_SIZE, [r for *_, r in released], **budget
+        )
         tasks.append(task | {"start": start, "scale": scale, "pixels": pixels})
     results = study.sweep(attack_reading, tasks, "readings", threads=1)
     printed = _printed()
@@ -158,14 +157,14 @@ def attack_reading(task: dict[str, Any]) -> dict[str, list[list[float]]]:
     """
     data = standardised(task["data"], task["data_root"], device=task["device"])
     releases = [Release(**r) for r in task["releases"]]
-    drawn = draw_batches(task, data)
+    drawn = batch_attacks.draw_batches(task, data)
     mean, std = _units(task["pixels"], data)
     inputs = (drawn.inputs * data.std + data.mean - mean) / std
     weights = {name: task["scale"] * w for name, w in drawn.weights.items()}
     scene = replace(drawn, inputs=inputs, weights=weights)
-    released, _ = release_batches(task, scene, releases)
+    released, _ = batch_attacks.release_batches(task, scene, releases)
     found = invert_gradients(
-        repeated(weights, len(releases)),
+        batch_attacks.repeated(weights, len(releases)),
         released,
         drawn.labels.repeat(len(releases), 1),
         generator=torch.Generator(device=task["device"]),  # the start is given
@@ -201,10 +200,6 @@ def _first(start: str, noise: torch.Tensor, mean: float, std: float) -> torch.Te
 
 
 # Verdicts ----------------------------------------------------------------------------------------
-
-
-def _as_printed(errors: pd.DataFrame, where: pd.Series) -> pd.DataFrame:
-    return errors.assign(MSE=errors["MSE"].mask(where, errors["printed"]))
 
 
 def quiet(errors: pd.DataFrame) -> pd.DataFrame:

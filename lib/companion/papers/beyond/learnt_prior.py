@@ -24,18 +24,7 @@ from companion.papers.beyond.record_errors import (
     ratios_at_most,
     standard_error,
 )
-from reconrisk import DPSGD, datasets
-from reconrisk.attacks import (
-    denoise,
-    known_scale,
-    list_posterior,
-    noise_of,
-    observe,
-    posterior_sample,
-    second_moments,
-    shrink,
-    wiener_filter,
-)
+from reconrisk import DPSGD, attacks, datasets
 from reconrisk.convnets import Denoiser, train_denoiser
 
 _OURS = "our own exhibit"
@@ -107,23 +96,23 @@ def measure(study: Context) -> Tables:
     garments = datasets.classified(p.garments, None, "all")
     targets = images.inputs[p.known :][: p.targets]
     listed = torch.as_tensor(images.inputs[: p.known + len(targets)], dtype=torch.float64)
-    moments = second_moments(images.inputs[: p.known])
+    moments = attacks.second_moments(images.inputs[: p.known])
     denoiser, trained = _denoiser(study, images)
 
     def rebuilt(records: np.ndarray, name: str, sigma: float) -> dict[str, torch.Tensor]:
         """What each attacker makes of one release of every record."""
         pixels = torch.as_tensor(records, dtype=torch.float64)
         run = DPSGD(sigma, max_grad_norm=0.1 * float(pixels.norm(dim=1).min()))
-        x_hat = known_scale(observe(pixels, run, study.generator(name, sigma)))
-        std = noise_of(x_hat, sigma)
+        x_hat = attacks.known_scale(attacks.observe(pixels, run, study.generator(name, sigma)))
+        std = attacks.noise_of(x_hat, sigma)
         drawn = study.generator(name, "draws", sigma)
         return {
             COPY: x_hat,
-            SHRUNKEN: shrink(x_hat, sigma),
-            WIENER: wiener_filter(x_hat, sigma, moments),
-            LEARNT: denoise(x_hat, std, denoiser),
-            DRAWN: posterior_sample(x_hat, std, denoiser, drawn, steps=p.draw_steps),
-            LISTED: list_posterior(x_hat, sigma, listed) @ listed,
+            SHRUNKEN: attacks.shrink(x_hat, sigma),
+            WIENER: attacks.wiener_filter(x_hat, sigma, moments),
+            LEARNT: attacks.denoise(x_hat, std, denoiser),
+            DRAWN: attacks.posterior_sample(x_hat, std, denoiser, drawn, steps=p.draw_steps),
+            LISTED: attacks.list_posterior(x_hat, sigma, listed) @ listed,
         }
 
     errors, pairs = [], []

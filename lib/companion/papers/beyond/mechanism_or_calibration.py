@@ -403,37 +403,28 @@ def _guesses(study: Context) -> pd.DataFrame:
 
 
 def judge(tables: Tables) -> Iterator[Verdict]:
-    same = _agreement(tables)
-    yield from _same_curve(tables, same)
+    yield from _same_curve(tables)
     yield _no_reconstruction(tables)
     yield _same_direction(tables)
     yield _matched_utility(tables)
 
 
-def _agreement(tables: Tables) -> bool | None:
-    """Whether MSE, SSIM and accuracy agree at equal cosine; None if the error is too large."""
+def _same_curve(tables: Tables) -> Iterator[Verdict]:
+    """Whether both mechanisms lie on one curve over the cosine."""
     apart, trained = tables["differences"], tables["differences in accuracy"]
     rebuilt = within(apart["equal cosine"], 0.0, apart["error"], _SAME)
     useful = within(trained["equal cosine"], 0.0, trained["error"], _SAME_ACCURACY)
-    return every(rebuilt, useful)
-
-
-def _left_open(differences: pd.DataFrame) -> pd.Series:
-    """The most that the mechanisms may differ by at equal cosine, four standard errors included."""
-    return differences["equal cosine"].abs() + STANDARD_ERRORS * differences["error"]
-
-
-def _same_curve(tables: Tables, same: bool | None) -> Iterator[Verdict]:
-    """Whether both mechanisms lie on one curve over the cosine."""
-    apart, trained = tables["differences"], tables["differences in accuracy"]
     mse = apart[apart["measure"] == "mse"]
-    far = [t["printed pairs"] >= _APART * _left_open(t) for t in (mse, trained)]
+    far = [
+        t["printed pairs"] >= _APART * (t["equal cosine"].abs() + STANDARD_ERRORS * t["error"])
+        for t in (mse, trained)
+    ]
     differ = bool(all(one.all() for one in far))
     ratio = tables["printed pairs"]["ratio"]
     shares = [f"n = {n}: {v:.0%}" for n, v in zip(mse["n"], mse["printed pairs"], strict=True)]
     verdict = check(
         "O-030",
-        differ and same,
+        differ and every(rebuilt, useful),
         ours=f"{_differences_in_words(tables)}. Printed pairs: cosines differ {ratio.min():.0f}- "
         f"to {ratio.max():.0f}-fold, MSE by {'; '.join(shares)} of the fall",
         tolerance=_TOLERANCE,

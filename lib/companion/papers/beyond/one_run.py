@@ -22,16 +22,7 @@ from companion.exhibit import *
 from companion.papers.beyond.guesses import RARELY, Guesses
 from companion.papers.beyond.record_gradient import clipped_gradient
 from companion.papers.beyond.two_layer_attacks import attack_case, bound_case, moments_case
-from reconrisk import DPSGD, Enclosure, bounds, datasets, metrics, privacy, risk
-from reconrisk.attacks import (
-    StepScoresObserver,
-    likelihood_score,
-    linearised_variance,
-    match_gradients,
-    prior_aware_attack,
-    success_by_prior_size,
-    success_interval,
-)
+from reconrisk import DPSGD, Enclosure, attacks, bounds, datasets, metrics, privacy, risk
 from reconrisk.datasets import LabelledImages
 from reconrisk.mechanisms import sample_vmf
 from reconrisk.models import Classifier
@@ -212,7 +203,7 @@ def membership_scores(scene: Scene, present: bool) -> np.ndarray:
     p = scene.study.parameters
     inputs, labels = scene.pool
     tested, other = (inputs[0], labels[0]), (inputs[1], labels[1])
-    observer = StepScoresObserver(
+    observer = attacks.StepScoresObserver(
         tested[0][None], tested[1][None], scene.run, scene.classifier.classes
     )
 
@@ -237,13 +228,13 @@ def membership_scores(scene: Scene, present: bool) -> np.ndarray:
         generator=scene.study.generator("membership", present),
         observe=observe,
     )
-    return as_numpy(likelihood_score(observer.steps(), scene.run))[:, 0]
+    return as_numpy(attacks.likelihood_score(observer.steps(), scene.run))[:, 0]
 
 
 def candidates(scene: Scene) -> Iterator[Answer]:
     """Which of n candidates took part; for the second n, by every bound on it."""
     p, run = scene.study.parameters, scene.run
-    guesses = prior_aware_attack(
+    guesses = attacks.prior_aware_attack(
         scene.classifier,
         run,
         *scene.known,
@@ -253,7 +244,7 @@ def candidates(scene: Scene) -> Iterator[Answer]:
         learning_rate=p.training_rate,
         generator=scene.study.generator("prior-aware"),
     )
-    right = as_numpy(success_by_prior_size(guesses, "likelihood", p.prior_sizes))
+    right = as_numpy(attacks.success_by_prior_size(guesses, "likelihood", p.prior_sizes))
     for place, n in enumerate(p.prior_sizes):
         share, error = share_and_error(right[:, place])
         knows = f"all but which of {n} candidates it is"
@@ -385,7 +376,7 @@ def without_prior(scene: Scene) -> tuple[list[Answer], float, float]:
         record, label = inputs[k : k + 1], labels[k : k + 1]
         # these steps alone are a run without sampling
         taken = DPSGD(run.noise_multiplier, steps=len(steps), max_grad_norm=run.max_grad_norm)
-        found = match_gradients(
+        found = attacks.match_gradients(
             weights,
             residuals,
             taken,
@@ -395,11 +386,11 @@ def without_prior(scene: Scene) -> tuple[list[Answer], float, float]:
             learning_rate=0.05,
         )
         errors.append(float((found.inputs - record).square().mean()))
-        variances.append(float(linearised_variance(weights, record, label, taken).mean()))
+        variances.append(float(attacks.linearised_variance(weights, record, label, taken).mean()))
     mean, error = mean_and_error(np.asarray(errors))
     matched = math.sqrt(mean)
     near = int(np.count_nonzero(np.asarray(errors) <= guesses.threshold))
-    surely = success_interval(near, len(errors), 1 - 2 * RARELY)[0]
+    surely = attacks.success_interval(near, len(errors), 1 - 2 * RARELY)[0]
     certified, attack = bounds.rero(run, guesses.kappa).upper, "gradient matching"
     least = math.sqrt(float(np.median(variances)))
     prior, knows = "all but the record, and its distribution", "no prior; the network; the steps"
@@ -542,7 +533,7 @@ def bounds_one_by_one(
 
 def judge(tables: Tables) -> Iterator[Verdict]:
     rows = tables["rows"]
-    held = bounds_hold(rows[rows["holds"] != "-"])
+    held = [bound_holds(row) for _, row in rows[rows["holds"] != "-"].iterrows()]
     right, classes = tables["accuracy"].loc[0, ["test accuracy", "classes"]]
     yield check(
         "beyond/one_run",
@@ -565,12 +556,8 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     )
 
 
-def bounds_hold(rows: pd.DataFrame) -> list[bool | None]:
-    """Whether each bound holds for its measured value; None where its error is too large."""
-    return [_holds(row) for _, row in rows.iterrows()]
-
-
-def _holds(row: pd.Series) -> bool | None:
+def bound_holds(row: pd.Series) -> bool | None:
+    """Whether a bound holds for its measured value; None where the error is too large."""
     measured, bound, error = row["measured"], row["bound"], row["standard error"]
     if row["holds"] == "equal":
         return within(measured, bound, error, max(EXACT_MARGIN * abs(bound), LEAST_MARGIN))

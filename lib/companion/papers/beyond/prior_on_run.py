@@ -96,8 +96,6 @@ HIDDEN = 2 / 3
 #: denoiser is judged; both set after a first run
 LIST_HIDDEN, LIST_TELLS = 0.4, 0.15
 
-
-_PAYING = f"{PAYS[0]} <= epsilon <= {PAYS[1]}"
 ALTERED = {
     "pairs": {
         "ratio": (

@@ -24,17 +24,7 @@ from companion.papers.beyond.record_errors import (
     share_of_hits,
     standard_error,
 )
-from reconrisk import DPSGD, bounds, datasets, privacy
-from reconrisk.attacks import (
-    known_scale,
-    list_posterior,
-    nearest_neighbour_mse,
-    observe,
-    second_moments,
-    shrink,
-    unscaled,
-    wiener_filter,
-)
+from reconrisk import DPSGD, attacks, bounds, datasets, privacy
 
 _OURS = "our own exhibit"
 _SIGMAS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
@@ -92,19 +82,19 @@ def measure(study: Context) -> Tables:
     listed = torch.as_tensor(images.inputs[: p.others + p.targets], dtype=torch.float64)
     directions = listed / listed.norm(dim=1, keepdim=True)
     length = float(listed[: p.others].norm(dim=1).mean())
-    moments = second_moments(as_numpy(directions[: p.others]))
+    moments = attacks.second_moments(as_numpy(directions[: p.others]))
     records = torch.as_tensor(targets, dtype=torch.float64, device=study.device)
     errors, pairs, named, shown = [], [], [], {"original": images.pictures(targets[[p.shown]])[0]}
     for sigma in p.noise_multipliers:
         run = DPSGD(sigma, max_grad_norm=0.1 * float(records.norm(dim=1).min()))
-        seen = observe(records, run, study.generator(sigma))
-        release, copy = unscaled(seen) / run.max_grad_norm, known_scale(seen)
-        with_it = list_posterior(release, sigma, directions)
-        without = list_posterior(release, sigma, directions[: p.others])
+        seen = attacks.observe(records, run, study.generator(sigma))
+        release, copy = attacks.unscaled(seen) / run.max_grad_norm, attacks.known_scale(seen)
+        with_it = attacks.list_posterior(release, sigma, directions)
+        without = attacks.list_posterior(release, sigma, directions[: p.others])
         rebuilt = {
             COPY: copy,
-            SHRUNKEN: shrink(copy, sigma),
-            WIENER: length * wiener_filter(release, sigma, moments),
+            SHRUNKEN: attacks.shrink(copy, sigma),
+            WIENER: length * attacks.wiener_filter(release, sigma, moments),
             OTHERS: without @ listed[: p.others],
             LISTED: with_it @ listed,
         }
@@ -121,7 +111,7 @@ def measure(study: Context) -> Tables:
         named.append((sigma, epsilon, *shares, most))
     lines = {
         MEAN: float(np.square(targets - known.mean(axis=0)).mean()),
-        NEAREST: float(nearest_neighbour_mse(as_numpy(listed))[p.others :].mean()),
+        NEAREST: float(attacks.nearest_neighbour_mse(as_numpy(listed))[p.others :].mean()),
     }
     return Tables(
         {
@@ -153,8 +143,10 @@ def _named(
     # up to that noise every record is named
     for repeat in range(study.parameters.repeats if run.noise_multiplier > NOISE else 1):
         generator = study.generator("named", run.noise_multiplier, repeat)
-        release = unscaled(observe(records, run, generator)).float() / run.max_grad_norm
-        posterior = list_posterior(release, run.noise_multiplier, single)
+        release = (
+            attacks.unscaled(attacks.observe(records, run, generator)).float() / run.max_grad_norm
+        )
+        posterior = attacks.list_posterior(release, run.noise_multiplier, single)
         hits.append(as_numpy(posterior.argmax(dim=1) == own))
     return share_of_hits(np.stack(hits))
 
@@ -174,10 +166,9 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     lines = tables["lines"].set_index("guess")["MSE"]
     at = mse.index[np.argmin(np.abs(np.log(mse.index.to_numpy() / NOISE)))]
     text = {a: rounded(mse.loc[at, a], sem.loc[at, a]) for a in mse.columns}
-    ladder = pairs[list(map(_on_the_ladder, pairs["one"], pairs["other"]))]
     yield check(
         "beyond/priors",
-        ratios_at_most(ladder),
+        ratios_at_most(pairs[pairs["other"].isin(LADDER)]),
         "at every noise knowledge lowers the error, although only paper A's copies have the "
         "clipping factor: of the noise, of the mean and covariance of such images, of a list with "
         "the record",
@@ -223,10 +214,6 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         tolerance=f"{MARGIN:.0%}, 4 standard errors included",
         stand_in=tables.stand_in,
     )
-
-
-def _on_the_ladder(one: str, other: str) -> bool:
-    return (other, one) in zip(LADDER[:-1], LADDER[1:], strict=True)
 
 
 _LOOKS = {

@@ -400,19 +400,14 @@ CAPTION = (
 )
 
 
-def _shown(kinds: pd.DataFrame) -> float:
-    """The mu that is shown on the left: 1 or the nearest."""
-    mus = kinds["mu"].unique()
-    return float(mus[np.abs(mus - 1).argmin()])
-
-
 @drawing
 def draw(tables: Tables) -> Figure:
     kinds, images, secrets = tables["kinds"], tables["images"], tables["secrets"]
     figure, (left, middle, right) = plt.subplots(
         1, 3, figsize=(8.4, 3.4), width_ratios=(1.1, 1, 0.9), layout="constrained"
     )
-    at = kinds[kinds["mu"] == _shown(kinds)].reset_index(drop=True)
+    away = (kinds["mu"] - 1).abs()
+    at = kinds[away == away.min()].reset_index(drop=True)
     left.barh(at.index, at["old bound"], height=0.6, fill=False, edgecolor=GREY)
     left.plot(at["success"], at.index, "o", color=BLUE, zorder=4)
     for place, row in at.iterrows():

@@ -106,7 +106,10 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     agree = within(simulated["simulated"], simulated["tail"], error, MARGIN)
     off = (simulated["simulated"] - simulated["tail"]).abs().max()
     exact = (priors["log prior"] - priors["by integers"]).abs().max() < 1e-9
-    part, start = table[table["share"] < 1], _blind_guesses(tables)
+    part = table[table["share"] < 1]
+    # a blind guess, right with the probability of the prior, beats the printed bound by decades
+    start = part[part["epsilon"] == part["epsilon"].min()]
+    start = start.assign(behind=start["prior"] - start["printed bound"])
     sixty = np.isclose(part["share"], 0.6)
     sixty = part[sixty] if sixty.any() else part
     telling = sixty[(sixty["bound"] > -2) & (sixty["printed bound"] < -20)]
@@ -126,16 +129,6 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         "inside",
     )
     yield from shared_by(verdict, "beyond/small_priors")
-
-
-def _blind_guesses(tables: Tables) -> pd.DataFrame:
-    """By how many decades a blind guess beats the printed bound.
-
-    It succeeds with the prior's probability; at the least epsilon, for shares below one.
-    """
-    table = tables["curves"]
-    start = table[(table["share"] < 1) & (table["epsilon"] == table["epsilon"].min())]
-    return start.assign(behind=start["prior"] - start["printed bound"])
 
 
 CAPTION = (

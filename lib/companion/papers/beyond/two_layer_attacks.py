@@ -14,7 +14,7 @@ import pandas as pd
 from scipy import linalg
 
 from companion.exhibit import *
-from reconrisk import bounds, datasets, special
+from reconrisk import bounds, datasets, special, two_layer
 from reconrisk.attacks import (
     Refinement,
     TensorReconstruction,
@@ -24,14 +24,6 @@ from reconrisk.attacks import (
     tensor_attack,
 )
 from reconrisk.metrics import match, projection_error
-from reconrisk.two_layer import (
-    LocalSteps,
-    OutputGradient,
-    TwoLayer,
-    aggregate_gradients,
-    gradient_jacobians,
-    release_output_gradient,
-)
 
 __all__ = [
     "ATTACKS",
@@ -119,12 +111,12 @@ def attacked(
 class Case:
     """One network, one batch and what is released of its gradient."""
 
-    network: TwoLayer
+    network: two_layer.TwoLayer
     #: of unit norm, shape (B, d)
     inputs: np.ndarray
-    released: OutputGradient
+    released: two_layer.OutputGradient
     #: of all records as one batch, for the bounds; differs from ``released`` for several clients
-    joint: OutputGradient
+    joint: two_layer.OutputGradient
     noise_std: float
     #: infinite for no clipping
     max_grad_norm: float
@@ -173,16 +165,16 @@ def draw_case(task: Mapping[str, Any]) -> Case:
     count, activation = task["count"] * clients, task.get("activation", "elu")
     x = draw_records(task.get("records", "random"), count, task["dimension"], draws)
     y = draw_labels(task.get("labels", "mixed"), count, draws)
-    network = TwoLayer(x.shape[1], task["width"], activation, task["seed"] >> 1)
+    network = two_layer.TwoLayer(x.shape[1], task["width"], activation, task["seed"] >> 1)
     how = dict(task.get("release", {}))
-    local = LocalSteps(*task["local"]) if "local" in task else None
+    local = two_layer.LocalSteps(*task["local"]) if "local" in task else None
     rng = np.random.default_rng([task["seed"], 1, task.get("draw", 0)])
-    joint = release_output_gradient(network, x, y, local=local, rng=rng, **how)
+    joint = two_layer.release_output_gradient(network, x, y, local=local, rng=rng, **how)
     released = joint
     if clients > 1:
         parts = zip(np.split(x, clients), np.split(y, clients), strict=True)
-        released = aggregate_gradients(
-            [release_output_gradient(network, own, labels) for own, labels in parts]
+        released = two_layer.aggregate_gradients(
+            [two_layer.release_output_gradient(network, own, labels) for own, labels in parts]
         )
     signed = special.tensor_orders(activation)[0] == 2
     clipping = how.get("max_grad_norm", np.inf)
@@ -196,7 +188,7 @@ def floors(case: Case) -> dict[str, float]:
     weights; ``"unit loosened"`` is loosened to a trace as in the paper; ``"floor"`` and
     ``"loosened"`` are both at the noise of the case.
     """
-    rows = gradient_jacobians(case.network, case.inputs, case.joint, free_residuals=True)
+    rows = two_layer.gradient_jacobians(case.network, case.inputs, case.joint, free_residuals=True)
     information = bounds.gradient_information(rows)
     if information.squared_norm > case.max_grad_norm**2:
         information = _up_to_scale(

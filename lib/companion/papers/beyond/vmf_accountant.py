@@ -133,7 +133,8 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         "1,407",
     )
     width = (curves["certified to"] / curves["certified from"] - 1).max()
-    dearer = _dearer(tables)
+    # the epsilon of the better approach over the certified one
+    dearer = curves[list(_APPROACHES)].min(axis=1) / curves["certified to"]
     few, many = (dearer[curves["T"] == steps] for steps in (EPOCHS, STEPS))
     normal = (gaussian["VMF"] / gaussian["Gaussian"] - 1).abs().max()
     # a sound enclosure has the given delta between those at its ends
@@ -152,12 +153,6 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         tolerance=f"{_SIMULATED:.0%} of delta, {STANDARD_ERRORS:g} standard errors included; "
         f"{_AS_GAUSSIAN:.1%}",
     )
-
-
-def _dearer(tables: Tables) -> pd.Series:
-    """The epsilon of the better approach over the certified one."""
-    curves = tables["curves"]
-    return curves[list(_APPROACHES)].min(axis=1) / curves["certified to"]
 
 
 CAPTION = (
