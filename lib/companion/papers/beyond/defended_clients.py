@@ -27,19 +27,6 @@ from companion.experiments.clients import Setting, pictures, pixel_search
 from reconrisk.attacks import Knowledge, Objective, invert_updates
 from reconrisk.metrics import psnr, rmse
 
-__all__ = [
-    "DEFENDED_GRID",
-    "LIKELIHOOD",
-    "OURS",
-    "attack_noise",
-    "attack_with_likelihood",
-    "attacked_cells",
-    "names_of",
-    "settings_of",
-    "short_title",
-    "with_interval",
-]
-
 OURS = "not printed: our own"
 #: the attack that uses the size of the noise
 LIKELIHOOD = "Likelihood"

@@ -394,9 +394,6 @@ def attack_under_noise(task: dict[str, Any]) -> list[dict[str, Any]]:
     return rows
 
 
-# Verdicts ----------------------------------------------------------------------------------------
-
-
 def judge(tables: Tables) -> Iterator[Verdict]:
     batches = tables["batches"]
     exact = batches.assign(exact=batches["rmse"] < EXACT).pivot_table(
@@ -493,9 +490,6 @@ def _under_noise(tables: Tables) -> Verdict:
         f"multiplier of {hopeless['noise multiplier'].min():.1g} or more for one step",
         tolerance=f"{FLOOR:.0%}",
     )
-
-
-# Pictures ----------------------------------------------------------------------------------------
 
 
 def caption(tables: Tables) -> str:

@@ -93,9 +93,6 @@ def measure(study: Context) -> Tables:
     )
 
 
-# Pairings ----------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Point:
     """One setting of one mechanism in one pairing.
@@ -164,9 +161,6 @@ def equal_capacity_concentration(noise_std: float, radius: float) -> float:
         xtol=1e-10,
     )
     return math.exp(root)
-
-
-# Orders ------------------------------------------------------------------------------------------
 
 
 def rank_correlation(risk: np.ndarray, order: np.ndarray) -> np.ndarray:
@@ -245,9 +239,6 @@ def _equal_capacity(table: pd.DataFrame) -> pd.DataFrame:
     return gaussian[["data", "n"]].assign(**columns)
 
 
-# Verdicts ----------------------------------------------------------------------------------------
-
-
 def judge(tables: Tables) -> Iterator[Verdict]:
     by = tables["correlations"].set_index(["pairing", "order"])["Spearman"].sort_index()
     # a quantity that is held equal cannot order across mechanisms
@@ -305,8 +296,6 @@ def _always_larger(equal: pd.DataFrame) -> bool:
 def _range(values: pd.Series, digits: int = 2) -> str:
     return f"{values.min():.{digits}f} to {values.max():.{digits}f}"
 
-
-# Picture -----------------------------------------------------------------------------------------
 
 CAPTION = (
     "What orders reconstruction errors across mechanisms, a row for each data set: MSE at the "

@@ -199,9 +199,6 @@ def _first(start: str, noise: torch.Tensor, mean: float, std: float) -> torch.Te
     raise ValueError(f"starts must be among normal, half, uniform, {CONSTANT}; got {start!r}")
 
 
-# Verdicts ----------------------------------------------------------------------------------------
-
-
 def quiet(errors: pd.DataFrame) -> pd.DataFrame:
     """Log ratios to print of the rows without Gaussian noise, readings by data set and row."""
     own = errors[errors["share"] == 0]
@@ -267,8 +264,6 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         stand_in=origin,
     )
 
-
-# Picture -----------------------------------------------------------------------------------------
 
 _MARKERS = ("o", "s", "^")
 

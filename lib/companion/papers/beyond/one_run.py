@@ -468,9 +468,6 @@ def shown_answers(table: pd.DataFrame) -> pd.DataFrame:
     return table[ANSWER[:3]].assign(bound=bound, attack=table["attack"], measured=measured)
 
 
-# The report --------------------------------------------------------------------------------------
-
-
 def report_beside_bounds(scene: Scene) -> pd.DataFrame:
     """The report's values beside the bounds'; lower ends where both are enclosures."""
     p, run = scene.study.parameters, scene.run

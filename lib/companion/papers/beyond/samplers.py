@@ -2,9 +2,6 @@
 
 import math
 from collections.abc import Iterator
-from decimal import ROUND_CEILING, ROUND_FLOOR
-from decimal import Context as Digits
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -15,8 +12,10 @@ from scipy import special as sc
 
 from companion.exhibit import *
 from companion.exhibit import BLACK
+from companion.papers.beyond.defaults import documented
 from companion.papers.beyond.power import portions, power_at_level
-from reconrisk import Enclosure, bounds, privacy
+from companion.papers.beyond.rounding import outwards, significant
+from reconrisk import bounds, privacy
 from reconrisk.privacy import SampledRun
 
 _OURS = "our own exhibit"
@@ -57,50 +56,32 @@ ALTERED = {
 }
 
 
-def _outwards(found: Enclosure) -> tuple[float, float]:
-    """Return both ends to four digits, the lower rounded down and the upper up."""
-    low = Digits(prec=4, rounding=ROUND_FLOOR).create_decimal(repr(found.lower))
-    high = Digits(prec=4, rounding=ROUND_CEILING).create_decimal(repr(found.upper))
-    return float(low), float(high)
-
-
-def documented(least_noise: float) -> list[dict[str, Any]]:
+def tutorials(least_noise: float) -> list[dict[str, Any]]:
     """Settings of tutorials and examples whose noise, sampling rate and steps are documented."""
-    path = registry.project_root() / "data" / "companion" / "defaults.csv"
-    found = []
-    for _, row in pd.read_csv(path, dtype=str, keep_default_na=False).iterrows():
-        if not row["steps"] or row["kind"] == "paper":
-            continue
-        rate, steps, delta = float(Fraction(row["sampling_rate"])), int(row["steps"]), row["delta"]
-        sigma = float(row["noise_multiplier"] or "nan")
-        if row["target_epsilon"]:
-            target = float(row["target_epsilon"])
-            sigma = privacy.noise_for_epsilon(target, float(delta), sampling_rate=rate, steps=steps)
-        if sigma < least_noise:
-            continue
-        found.append(
-            {
-                "setting": f"{row['source_name']}: {row['what']}",
-                "draws": row["sampling"],
-                "documented": float(row["reported_epsilon"] or "nan"),
-                "sigma": float(f"{sigma:.4g}"),
-                "q": rate,
-                "T": steps,
-                "delta": float(delta),
-            }
-        )
-    return found
+    return [
+        {
+            "setting": f"{row['source_name']}: {row['what']}",
+            "draws": row["sampling"],
+            "documented": float(row["reported_epsilon"] or "nan"),
+            "sigma": significant(run.noise_multiplier, 4),
+            "q": run.sampling_rate,
+            "T": run.steps,
+            "delta": float(row["delta"]),
+        }
+        for row, run in documented()
+        if run is not None and row["kind"] != "paper" and run.noise_multiplier >= least_noise
+    ]
 
 
 @measurement
 def measure(study: Context) -> Tables:
     p, rows = study.parameters, []
-    for setting in documented(p.least_noise):
+    for setting in tutorials(p.least_noise):
         for sampler in (POISSON, ALLOCATED, SHUFFLED, FIXED):
             run = SampledRun(setting["sigma"], setting["q"], setting["T"], sampler)
             epsilon = privacy.epsilon(run, setting["delta"], tolerance=_TOLERANCE)
             success = bounds.rero(run, 1 / CANDIDATES, tolerance=_TOLERANCE)
-            rows.append((*setting.values(), sampler, *_outwards(epsilon), *_outwards(success)))
+            rows.append((*setting.values(), sampler, *outwards(epsilon), *outwards(success)))
     settings = pd.DataFrame(
         rows,
         columns=["setting", "draws", "documented epsilon", "sigma", "q", "T", "delta", "sampler"]
@@ -116,9 +97,6 @@ def measure(study: Context) -> Tables:
         f"with the record and as many without, of {p.epochs} epochs of {p.batches} batches at "
         f"sigma = {p.noise_multiplier:g}, attacked.",
     )
-
-
-# The attacks -------------------------------------------------------------------------------------
 
 
 def _attacked(study: Context, sampler: str) -> tuple[str, float, float, float, float]:
@@ -177,9 +155,6 @@ def _of_largest(z: np.ndarray, batches: int, a: float) -> np.ndarray:
         return np.logaddexp(own, others)
 
     return log_density(2 * a) - log_density(a)
-
-
-# Verdicts ----------------------------------------------------------------------------------------
 
 
 def judge(tables: Tables) -> Iterator[Verdict]:

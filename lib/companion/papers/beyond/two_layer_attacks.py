@@ -25,25 +25,6 @@ from reconrisk.attacks import (
 )
 from reconrisk.metrics import match, projection_error
 
-__all__ = [
-    "ATTACKS",
-    "EXACT",
-    "OURS",
-    "Case",
-    "attack_case",
-    "attacked",
-    "bound_case",
-    "draw_case",
-    "draw_records",
-    "floors",
-    "local_steps",
-    "moments_case",
-    "networks_parameter",
-    "rms_error",
-    "shape_parameters",
-    "task_of_network",
-]
-
 #: label, colour and marker of every attack
 ATTACKS: dict[str, tuple[str, str, str]] = {
     "tensor": ("tensor attack, as published", BLUE, "s"),
@@ -56,9 +37,6 @@ OURS = "not printed: our own"
 EXACT = 1e-6
 #: the same under noise, in multiples of the floor
 _NEAR = 2.0
-
-
-# Tasks of an exhibit -----------------------------------------------------------------------------
 
 
 def shape_parameters(
@@ -102,9 +80,6 @@ def attacked(
     """Run tasks; return one row for each, its parameters and its results."""
     label = function.__name__.replace("_case", "s")
     return as_table(tasks, study.sweep(function, tasks, label, threads=1))
-
-
-# One case ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -282,19 +257,13 @@ def attack_case(task: dict[str, Any]) -> dict[str, Any]:
 
 
 def bound_case(task: dict[str, Any]) -> dict[str, Any]:
-    """Floors of a task that :func:`draw_case` reads, and ``pi_min``."""
-    case = draw_case(task)
-    return {**floors(case), "pi_min": _least_singular_value(case.inputs)}
+    """Floors of a task that :func:`draw_case` reads."""
+    return floors(draw_case(task))
 
 
 def moments_case(task: dict[str, Any]) -> dict[str, Any]:
-    """Errors of the tensor attacks and of their spans on a task, and ``pi_min``."""
-    case = draw_case(task)
-    return {**tensor_errors(case)[0], "pi_min": _least_singular_value(case.inputs)}
-
-
-def _least_singular_value(inputs: np.ndarray) -> float:
-    return float(np.linalg.svd(inputs, compute_uv=False)[-1])
+    """Errors of the tensor attacks and of their spans on a task."""
+    return tensor_errors(draw_case(task))[0]
 
 
 def _again(
