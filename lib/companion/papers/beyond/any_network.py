@@ -158,7 +158,6 @@ def _meeting(dimensions: tuple[int, ...]) -> pd.DataFrame:
 
 
 def _chances() -> pd.DataFrame:
-    """Bounds on the chance of a success by information and by paper C, over prior successes."""
     rows = []
     for sigma in (0.1, 0.3, 1.0):
         for share in (0.1, 0.3, 0.5, 0.8, 1.0, 1.2, 1.5, 2.0):

@@ -114,12 +114,10 @@ def audited(
 
 
 def epsilon_of(mu: float, delta: float) -> float:
-    """Epsilon of a Gaussian release, from below."""
     return privacy.epsilon(DPSGD(1 / mu), delta).lower if mu > 1e-3 else 0.0
 
 
 def success_of(mu: float) -> float:
-    """Largest success with ten candidates under a Gaussian release."""
     return float(bounds.rero_gaussian(1 / mu, 1 / CLASSES)) if mu > 1e-3 else 1 / CLASSES
 
 

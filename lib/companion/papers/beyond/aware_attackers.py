@@ -112,7 +112,6 @@ def gains_by_batch(cells: pd.DataFrame) -> pd.DataFrame:
 
 
 def gains_by_setting(by_batch: pd.DataFrame) -> pd.DataFrame:
-    """Means over the batches."""
     groups = by_batch.groupby(["batch size", "setting"], sort=False)[["oblivious", "aware"]]
     return groups.agg(lambda values: values.to_numpy().mean()).reset_index()
 

@@ -94,7 +94,6 @@ def _success_table(
 
 
 def _largest_gaps(sizes: Sequence[int]) -> pd.DataFrame:
-    """Largest distance from the bound over all signals, for each n."""
     signal = np.linspace(0.01, 9.0, 1800)
     rows = []
     for n in sizes:

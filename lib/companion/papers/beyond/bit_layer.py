@@ -162,7 +162,6 @@ def _transform(
 def _linear_prior(
     study: Context, index: int, original: np.ndarray, sigma: float, prior: Prior
 ) -> Copy:
-    """The same coefficients in a linear layer."""
     inputs = torch.as_tensor(original[None], dtype=torch.float64, device=study.device)
     noise = study.generator(index, sigma, "p")
     return attacks.linear_transform_attack(inputs, DPSGD(sigma), noise, prior), {}
@@ -262,7 +261,6 @@ def _of(tables: Tables, layer: str) -> pd.DataFrame:
 
 
 def _mean(rows: pd.DataFrame, sigma: float) -> float:
-    """Mean MSE over the pictures at one noise."""
     return float(rows.xs(sigma, level="sigma")["MSE"].mean())
 
 

@@ -91,7 +91,6 @@ def _setting(run: DPSGD) -> dict[str, float]:
 
 
 def _sampled(study: Context, run: DPSGD) -> list[tuple[float, ...]]:
-    """The interval by sampling and the enclosure at the larger prior successes."""
     rows = []
     for kappa in (0.5, 0.1, 0.01):
         seed = study.seed_of("left", run.steps)

@@ -53,7 +53,6 @@ ALTERED = {
 
 
 def encoders(steps: int, bands: int) -> dict[str, np.ndarray]:
-    """The matrices that are compared."""
     return {
         INDEPENDENT: np.eye(steps),
         TREE: tree_encoder(steps),

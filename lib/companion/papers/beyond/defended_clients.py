@@ -49,7 +49,6 @@ DEFENDED_GRID = {
 
 
 def names_of(text: str) -> list[str]:
-    """The attacks that a parameter lists."""
     return [name.strip() for name in text.split(",")]
 
 
@@ -60,7 +59,6 @@ def settings_of(local_steps: Sequence[int]) -> list[Setting]:
 
 
 def short_title(setting: str) -> str:
-    """A setting's title for axes."""
     return setting.replace("LocalAggregation", "Local").replace("sigma0", r"$\sigma_0$")
 
 

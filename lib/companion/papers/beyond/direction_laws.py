@@ -97,6 +97,5 @@ def cosine_laws(dimension: int, cosine: float) -> CosineLaws:
 
 
 def _masses(log_density: np.ndarray) -> np.ndarray:
-    """Probabilities of the nodes."""
     density = np.exp(log_density - log_density.max())
     return density / density.sum()

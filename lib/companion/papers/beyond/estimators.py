@@ -198,7 +198,6 @@ def _deviation(table: pd.DataFrame) -> float:
 
 
 def _largest(tables: Tables, reconstruction: str) -> pd.DataFrame:
-    """The rows of one reconstruction on the largest photographs, by sigma."""
     table = tables["ratios"]
     own = table[table["data"] == f"photographs, {max(tables.parameters.sizes)} px"]
     return own[own["reconstruction"] == reconstruction].sort_values("sigma")

@@ -205,7 +205,6 @@ def _joined(parts: list[list[dict[str, Any]]]) -> pd.DataFrame:
 
 
 def _batches(study: Context) -> pd.DataFrame:
-    """Every method at every batch size; batches come without noise."""
     p = study.parameters
     tasks = [
         _task(
@@ -221,7 +220,6 @@ def _batches(study: Context) -> pd.DataFrame:
 
 
 def attack_batch(task: dict[str, Any]) -> list[dict[str, Any]]:
-    """Errors of every method on one batch."""
     drawn, size = draw_batch(task), task["size"]
     rows = []
     for name, found in _rebuilt(task, drawn, size):
@@ -304,7 +302,6 @@ def _hits(study: Context) -> Iterator[dict[str, Any]]:
 
 
 def _widths(study: Context) -> pd.DataFrame:
-    """Share of batches that zeros determine and that are rebuilt, at several widths."""
     p = study.parameters
     tasks = [
         _task(study, COUNT, width, ("width", width, draw))
@@ -316,7 +313,6 @@ def _widths(study: Context) -> pd.DataFrame:
 
 
 def attack_one_layer(task: dict[str, Any]) -> dict[str, Any]:
-    """Whether the zeros determine a batch, and whether it is rebuilt."""
     drawn = draw_batch(task, hidden=1)
     zeros = attacks.determined_by_zeros(as_numpy(drawn["signals"]))
     found = _sparse(task, drawn, search="sampling", trials=4000).inputs
@@ -365,7 +361,6 @@ def _noisy(study: Context) -> pd.DataFrame:
 
 
 def attack_under_noise(task: dict[str, Any]) -> list[dict[str, Any]]:
-    """Errors on one batch under several noises."""
     drawn = draw_batch(task)
     d, g = drawn["signals"], drawn["gradient"]
     whole = torch.cat([g["0.weight"], g["0.bias"][:, None]], dim=1)
@@ -433,7 +428,6 @@ def judge(tables: Tables) -> Iterator[Verdict]:
 
 
 def _certificate(tables: Tables) -> Verdict:
-    """What a residual says, and what the forward pass does."""
     cases = tables["controls"].set_index("case")
     two, sigmoid = cases.loc["two classes"], cases.loc["sigmoid"]
     mixture = tables["mixture"].iloc[0]
@@ -446,7 +440,6 @@ def _certificate(tables: Tables) -> Verdict:
 
 
 def _law(tables: Tables) -> Verdict:
-    """Choices of rows that are zero in a column, and those that determine it."""
     hits = tables["hits"]
     share, error = (hits[name] / hits["zero"] for name in ("hits", "standard error"))
     last = hits.iloc[-1]
@@ -460,7 +453,6 @@ def _law(tables: Tables) -> Verdict:
 
 
 def _by_width(tables: Tables) -> Verdict:
-    """How many units a batch needs."""
     widths = tables["widths"]
     narrow, wide = widths["width"] <= COUNT, widths["width"] >= 6 * COUNT
     return check(
@@ -477,7 +469,6 @@ def _by_width(tables: Tables) -> Verdict:
 
 
 def _under_noise(tables: Tables) -> Verdict:
-    """Errors beside the floor, and the noise that ends the attack."""
     noise = tables["noise"]
     easy, hopeless = noise[noise["noise"] <= EASY], noise[noise["noise"] >= HOPELESS]
     # without the records' scales: their error adds the mean square of a pixel

@@ -94,7 +94,6 @@ def certified_costs(pairs: Sequence[Pair]) -> pd.DataFrame:
 
 
 def pairing_runs(study: Context, pairs: Sequence[Pair], fair: Sequence[float]) -> pd.DataFrame:
-    """All runs of all pairings."""
     p = study.parameters
     parts = []
     for name, how in (
@@ -227,6 +226,5 @@ def _accuracy_panel(axes: Axes, table: pd.DataFrame) -> None:
 
 
 def _with_intervals(axes: Axes, x: pd.Series, y: pd.Series, error: pd.Series, **look: Any) -> None:
-    """A line through means with their 95% intervals."""
     look |= {"markersize": 4.5, "linewidth": 1.4, "capsize": 2.5, "elinewidth": 1}
     axes.errorbar(x, y, 1.96 * error, **look)

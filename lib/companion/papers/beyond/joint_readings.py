@@ -136,7 +136,6 @@ def _released() -> list[tuple[str, float, Release]]:
 
 
 def _printed() -> dict[tuple[str, str], float]:
-    """The MSEs of Table II, by data set and row."""
     table = registry.printed(f"{KEY}/table2").query("metric == 'MSE'")
     names = {paper: which for which, paper in SETS.items()}
     columns = ["dataset", "mechanism", "noise_parameter_printed", "value"]

@@ -217,7 +217,6 @@ def _texts(denoiser: Denoiser) -> pd.DataFrame:
 
 
 def _tensors(weights: pd.DataFrame) -> dict[str, torch.Tensor]:
-    """Return the weights of a table of texts."""
     found = {}
     for name, shape, text in weights.itertuples(index=False):
         values = np.frombuffer(base64.b64decode(text), "<f2").astype(np.float32)

@@ -251,7 +251,6 @@ def _differences(
 def _training(
     study: Context, releases: Mapping[str, list[Release]], size: int, epochs: int
 ) -> dict[str, Any]:
-    """One task of :func:`train_at_cosines`."""
     p, both = study.parameters, releases["VMF"] + releases["Gaussian"]
     return {
         "data": p.digits,
@@ -315,7 +314,6 @@ def train_at_cosines(task: dict[str, Any]) -> dict[str, Any]:
 
 
 def _utility(task: Mapping[str, Any], result: Mapping[str, Any]) -> pd.DataFrame:
-    """Accuracy over the cosine, one row a release."""
     results = zip(task["releases"], result["cosine"], result["accuracy"], strict=True)
     rows = [
         (
@@ -410,7 +408,6 @@ def judge(tables: Tables) -> Iterator[Verdict]:
 
 
 def _same_curve(tables: Tables) -> Iterator[Verdict]:
-    """Whether both mechanisms lie on one curve over the cosine."""
     apart, trained = tables["differences"], tables["differences in accuracy"]
     rebuilt = within(apart["equal cosine"], 0.0, apart["error"], _SAME)
     useful = within(trained["equal cosine"], 0.0, trained["error"], _SAME_ACCURACY)
@@ -458,7 +455,6 @@ def _differences_in_words(tables: Tables) -> str:
 
 
 def _no_reconstruction(tables: Tables) -> Verdict:
-    """Whether the printed pictures are farther off than guesses that see no gradient."""
     errors = tables["printed errors"]
     defended = errors[(errors["mechanism"] != "None") | (errors["noise"] != "-")]
     guesses = tables["guesses"].dropna(subset="measured")

@@ -147,7 +147,6 @@ class Scene:
 
     @property
     def capacity(self) -> float:
-        """Log-capacity of the run."""
         size, sigma = self.classifier.parameter_count, self.run.noise_multiplier
         return self.run.steps * float(bounds.bayes_capacity_gaussian(size, sigma, 1.0))
 
@@ -184,7 +183,6 @@ def share_and_error(hits: np.ndarray) -> tuple[float, float]:
 
 
 def membership(scene: Scene) -> Iterator[Answer]:
-    """Whether the record took part."""
     delta, knows = scene.study.parameters.delta, "all but whether the record is there"
     inside, outside = (membership_scores(scene, present) for present in (True, False))
     (caught, e1), (false, e2) = share_and_error(inside > 0), share_and_error(outside > 0)
@@ -499,7 +497,6 @@ def report_beside_bounds(scene: Scene) -> pd.DataFrame:
 def bounds_one_by_one(
     scene: Scene, norm: float, contrast: float
 ) -> dict[str, float | np.ndarray | Enclosure]:
-    """The bounds on the run, by the report's names."""
     p, run = scene.study.parameters, scene.run
     n, sigma, threshold = scene.classifier.inputs, run.noise_multiplier, scene.guesses.threshold
     sampled = (run.steps, run.sampling_rate)

@@ -346,7 +346,6 @@ def caption(tables: Tables) -> str:
 
 
 def _looks(tables: Tables) -> dict[str, tuple[str, str]]:
-    """Return how attackers look that were run."""
     ran = set(tables["errors"]["attacker"])
     return {attacker: look for attacker, look in _LOOKS.items() if attacker in ran}
 

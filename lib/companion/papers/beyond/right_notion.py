@@ -244,7 +244,6 @@ def _secrets(study: Context) -> pd.DataFrame:
 
 
 def _summaries() -> pd.DataFrame:
-    """Sampled runs in one number: certified, by closed forms, by a mu."""
     rows = []
     for sigma, q, steps in SETTINGS:
         run, root = DPSGD(sigma, q, steps), q * math.sqrt(steps)

@@ -10,7 +10,6 @@ FOUR_DIGITS = 1e-3
 
 
 def significant(value: float, digits: int) -> float:
-    """Round to significant digits."""
     return float(f"{value:.{digits}g}")
 
 

@@ -180,7 +180,6 @@ def fit_and_bound(task: dict[str, Any]) -> dict[str, Any]:
 
 
 def law_of_others(grid: client_grid.Grid) -> NormalLaw:
-    """The normal law of the pictures that are not attacked."""
     images, _ = pictures(grid.data, grid.data_root, grid.side)
     private = client_grid.batches_of(grid, 1).images.flatten(0, 1).cpu()
     theirs = (images[:, None] == private[None]).flatten(2).all(dim=2).any(dim=1)

@@ -51,7 +51,6 @@ def shape_parameters(
 
 
 def networks_parameter(quick: int, paper: int) -> Parameter:
-    """How many networks an exhibit attacks."""
     return Parameter("int", quick, paper, OURS, "networks with batches of their own", low=3)
 
 
@@ -257,7 +256,6 @@ def attack_case(task: dict[str, Any]) -> dict[str, Any]:
 
 
 def bound_case(task: dict[str, Any]) -> dict[str, Any]:
-    """Floors of a task that :func:`draw_case` reads."""
     return floors(draw_case(task))
 
 

@@ -94,7 +94,6 @@ def measure(study: Context) -> Tables:
 
 
 def curves(noisy: pd.DataFrame) -> pd.DataFrame:
-    """Root mean squares over the networks for every noise, with the paper's orders."""
     rows = []
     for noise, own in noisy.groupby("noise"):
         d, m, count = own[["dimension", "width", "count"]].iloc[0]
@@ -171,7 +170,6 @@ def confusion_slack(activation: str, count: int) -> float:
 
 
 def root_mean_square(values: pd.Series) -> float:
-    """Root of the mean of squares."""
     return float(np.sqrt(np.mean(np.square(values))))
 
 

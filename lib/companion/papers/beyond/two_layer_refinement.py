@@ -108,7 +108,6 @@ def measure(study: Context) -> Tables:
 
 
 def defences(p: Settings) -> dict[str, tuple[str, dict[str, Any]]]:
-    """Family and task parameters of every defence, by its name."""
     rows: dict[str, tuple[str, dict[str, Any]]] = {
         "none": ("no defence", {}),
         "clipping, C = 1": ("without noise", {"release": {"max_grad_norm": 1.0}}),

@@ -154,7 +154,6 @@ def judge(tables: Tables) -> Iterator[Verdict]:
 
 
 def _means(tables: Tables) -> pd.DataFrame:
-    """Means over the runs, by T and noise."""
     return tables["matching"].groupby(["T", "sigma over limit"]).mean()
 
 
