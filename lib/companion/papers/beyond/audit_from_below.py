@@ -4,7 +4,6 @@ import dataclasses
 import functools
 import math
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -124,8 +123,7 @@ def success_of(mu: float) -> float:
 @measurement
 def measure(study: Context) -> Tables:
     p = study.parameters
-    folder = data_folder(study, p.dataset)
-    data = datasets.classified(p.dataset, Path(folder) if folder else None, "all")
+    data = datasets.classified(p.dataset, study.data_root, "all")
     # training here is small; results are compared across machines, so on the CPU
     images = torch.as_tensor(data.inputs[: p.images], dtype=torch.float32)
     labels = torch.as_tensor(data.labels[: p.images], dtype=torch.long)

@@ -6,7 +6,6 @@ All attackers see paper A's copy, and not the clipping factor, which would give 
 import base64
 import itertools
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -173,8 +172,7 @@ def _denoiser(
         raise ValueError(f"weights must be {RECORDED!r} or {TRAINED!r}; got {p.weights!r}")
     generator = study.generator("denoiser")
     denoiser = Denoiser(generator)
-    folder = data_folder(study, "MNIST")
-    full = datasets.classified("MNIST", Path(folder) if folder else None, "train")
+    full = datasets.classified("MNIST", study.data_root, "train")
     unseen = {row.tobytes() for row in _bytes(attacked.inputs)}
     own = full.inputs[[row.tobytes() not in unseen for row in _bytes(full.inputs)]]
     losses: list[float] = []

@@ -9,7 +9,6 @@ import functools
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -128,9 +127,9 @@ class Scene:
     def of(cls, study: Context) -> "Scene":
         """Draw the records and tune the noise to the study's epsilon."""
         p = study.parameters
-        folder = data_folder(study, p.data)
-        root = Path(folder) if folder else None
-        images, test = (datasets.classified(p.data, root, part) for part in ("train", "test"))
+        images, test = (
+            datasets.classified(p.data, study.data_root, part) for part in ("train", "test")
+        )
         order = study.rng("records").permutation(len(images))
 
         def records(own: LabelledImages, chosen: np.ndarray | slice) -> Records:

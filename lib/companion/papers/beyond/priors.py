@@ -6,7 +6,6 @@ clipping factor besides, and so the length; who knows what digits look like has 
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -76,8 +75,7 @@ ALTERED = {
 @measurement
 def measure(study: Context) -> Tables:
     p = study.parameters
-    folder = data_folder(study, p.dataset)
-    images = datasets.classified(p.dataset, Path(folder) if folder else None, "all")
+    images = datasets.classified(p.dataset, study.data_root, "all")
     known, targets = images.inputs[: p.others], images.inputs[p.others :][: p.targets]
     listed = torch.as_tensor(images.inputs[: p.others + p.targets], dtype=torch.float64)
     directions = listed / listed.norm(dim=1, keepdim=True)

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -70,8 +69,7 @@ ALTERED = {
 @measurement
 def measure(study: Context) -> Tables:
     p = study.parameters
-    folder = data_folder(study, p.dataset)
-    data = datasets.classified(p.dataset, Path(folder) if folder else None, "all")
+    data = datasets.classified(p.dataset, study.data_root, "all")
     return Tables(
         {
             "kinds": _kinds(study),

@@ -32,26 +32,18 @@ ATTACKS: dict[str, tuple[str, str, str]] = {
     "least squares": ("least squares", ORANGE, "o"),
 }
 OURS = "not printed: our own"
+#: parameters of the networks that are attacked, and of their batches
+NETWORKS = {
+    "dimension": Parameter("int", 12, 32, "d", "numbers in a record", low=4),
+    "count": Parameter("int", 3, 4, "B", "records of a batch", low=2),
+    "width": Parameter("int", 6000, 16000, "m", "neurons", low=1000),
+    "networks": Parameter("int", 6, 12, OURS, "networks with batches of their own", low=3),
+}
 
 #: root mean squared error of recovered unit records; rounding alone leaves 1e-12 at most
 EXACT = 1e-6
 #: the same under noise, in multiples of the floor
 _NEAR = 2.0
-
-
-def shape_parameters(
-    dimension: tuple[int, int], count: tuple[int, int], width: tuple[int, int]
-) -> dict[str, Parameter]:
-    """Parameters of network and batch, each in the quick and in the paper profile."""
-    return {
-        "dimension": Parameter("int", *dimension, "d", "numbers in a record", low=4),
-        "count": Parameter("int", *count, "B", "records of a batch", low=2),
-        "width": Parameter("int", *width, "m", "neurons", low=1000),
-    }
-
-
-def networks_parameter(quick: int, paper: int) -> Parameter:
-    return Parameter("int", quick, paper, OURS, "networks with batches of their own", low=3)
 
 
 def task_of_network(study: Context, number: int) -> dict[str, Any]:

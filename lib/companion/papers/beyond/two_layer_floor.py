@@ -11,13 +11,12 @@ from matplotlib.figure import Figure
 from companion.exhibit import *
 from companion.papers.beyond.two_layer_attacks import (
     ATTACKS,
+    NETWORKS,
     OURS,
     attack_case,
     attacked,
     bound_case,
     local_steps,
-    networks_parameter,
-    shape_parameters,
     task_of_network,
 )
 from reconrisk import bounds, special
@@ -25,8 +24,7 @@ from reconrisk import bounds, special
 _NOISES = (0.001, 0.01, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 _PAPER_NOISES = (0.001, 0.003, 0.01, 0.03, *_NOISES[2:])
 PARAMETERS = {
-    **shape_parameters((12, 32), (3, 4), (6000, 16000)),
-    "networks": networks_parameter(6, 12),
+    **NETWORKS,
     "noises": Parameter("floats", _NOISES, _PAPER_NOISES, OURS, "noise on every entry", low=1e-6),
     "noise": Parameter("float", 0.1, 0.1, OURS, "the same where defences are compared", low=0),
     "batch_sizes": Parameter("ints", (1, 2, 3, 4, 6, 8), (1, 2, 3, 4, 6, 8, 12), OURS, "B", low=1),

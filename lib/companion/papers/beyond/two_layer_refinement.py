@@ -12,19 +12,17 @@ from companion.exhibit import *
 from companion.papers.beyond.two_layer_attacks import (
     ATTACKS,
     EXACT,
+    NETWORKS,
     OURS,
     attack_case,
     attacked,
     local_steps,
-    networks_parameter,
-    shape_parameters,
     task_of_network,
 )
 from reconrisk.attacks import success_interval
 
 PARAMETERS = {
-    **shape_parameters((12, 32), (3, 4), (6000, 16000)),
-    "networks": networks_parameter(6, 12),
+    **NETWORKS,
     "restarts": Parameter("int", 16, 40, OURS, "further random starts where all fits fail", low=1),
     "widening": Parameter("int", 4, 4, OURS, "times more neurons where these fail", low=2),
 }
