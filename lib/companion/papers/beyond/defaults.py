@@ -128,12 +128,9 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         len(certain) == 2 and certain["sigma"].max() <= 0.1,
         ours="; ".join(
             f"{setting}: sigma = {sigma:g}, at least {success:.4g}"
-            for setting, sigma, success in zip(
-                certain["setting"],
-                certain["sigma"],
-                certain["one of a million, from"],
-                strict=True,
-            )
+            for setting, sigma, success in certain[
+                ["setting", "sigma", "one of a million, from"]
+            ].itertuples(index=False)
         ),
         tolerance=f"success of at least {NOTHING:g}",
     )

@@ -18,6 +18,9 @@ from companion.exhibit import *
 from companion.exhibit import RECORDED as RECORDS
 from companion.papers.beyond.record_errors import (
     MARGIN,
+    draw_errors,
+    list_ratios,
+    name_row,
     ratio_of_means,
     ratios_at_least,
     ratios_at_most,
@@ -233,7 +236,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         every(len(learnt), ratios_at_most(learnt, 1.0)),
         f"from sigma = {low:g} to {high:g} the denoiser errs less on digits that it has not seen "
         "than the filter that knows their mean and covariance",
-        ours="its error over the filter's: " + _listing(learnt),
+        ours="its error over the filter's: " + list_ratios(learnt, "sigma"),
         tolerance="4 standard errors",
         stand_in=tables.stand_in,
     )
@@ -241,7 +244,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     yield check(
         "O-116",
         every(len(floor), ratios_at_most(floor)),
-        ours="the list's error over the denoiser's: " + _listing(floor),
+        ours="the list's error over the denoiser's: " + list_ratios(floor, "sigma"),
         tolerance=f"{MARGIN:.0%}, 4 standard errors included",
         stand_in=tables.stand_in,
     )
@@ -251,7 +254,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     yield check(
         "O-117",
         every(len(drawn), ratios_at_least(drawn, least), ratios_at_most(drawn, most)),
-        ours=_listing(drawn),
+        ours=list_ratios(drawn, "sigma"),
         tolerance="4 standard errors; the range was set after the recorded run",
         stand_in=tables.stand_in,
         decided_by="more records",
@@ -264,14 +267,10 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     yield check(
         "O-118",
         bool(len(ratio)) and (ratio - STANDARD_ERRORS * chance > COSTS).all(),
-        ours=_listing(pd.DataFrame({"sigma": ratio.index, "ratio": ratio.to_numpy()})),
+        ours=list_ratios(ratio.reset_index(), "sigma"),
         tolerance="4 standard errors",
         stand_in=tables.stand_in,
     )
-
-
-def _listing(table: pd.DataFrame) -> str:
-    return ", ".join(f"{r['ratio']:.2f} (sigma = {r['sigma']:g})" for _, r in table.iterrows())
 
 
 _LOOKS = {
@@ -307,9 +306,7 @@ def draw(tables: Tables) -> Figure:
             for axis, sigma in zip(row, sigmas, strict=True):
                 picture(axis, tables.images[f"{data} {sigma:g} {attacker}"])
             if data == DIGITS:
-                row[0].set_ylabel(
-                    attacker.replace(" ", "\n", 1), rotation=0, ha="right", va="center", fontsize=8
-                )
+                name_row(row[0], attacker)
         for axis, sigma in zip(axes[0], sigmas, strict=True):
             axis.set_title(f"{sigma:g}", fontsize=9)
         side.suptitle(f"{data}, released with noise $\\sigma$ =", fontsize=10)
@@ -319,18 +316,8 @@ def draw(tables: Tables) -> Figure:
 
 
 def _curves(axis: Axes, errors: pd.DataFrame, data: str) -> None:
-    for attacker, (colour, marker) in _LOOKS.items():
-        own = errors[errors["attacker"] == attacker]
-        axis.errorbar(
-            own["sigma"],
-            own["MSE"],
-            2 * own["standard error"],
-            color=colour,
-            marker=marker,
-            ms=4,
-            label=attacker,
-        )
-    axis.set(xscale="log", yscale="log", ylim=(1e-3, 1), xlabel=r"noise multiplier $\sigma$")
+    draw_errors(axis, errors, "sigma", _LOOKS, 4)
+    axis.set(ylim=(1e-3, 1), xlabel=r"noise multiplier $\sigma$")
     if data == DIGITS:
         axis.set_ylabel("mean squared error")
     else:

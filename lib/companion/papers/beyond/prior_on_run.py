@@ -20,6 +20,9 @@ from companion.exhibit import BLACK
 from companion.experiments.informed_adversary import replayed
 from companion.papers.beyond.learnt_prior import recorded_denoiser
 from companion.papers.beyond.record_errors import (
+    draw_errors,
+    list_ratios,
+    name_row,
     ratio_of_means,
     ratios_at_least,
     ratios_at_most,
@@ -283,8 +286,8 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         check(
             "O-121",
             every(both, *parts),
-            ours="over the search: " + _listing(over[LEARNT, SEARCH]) + "; over the mean image: "
-            f"{_listing(over[LEARNT, MEAN])}",
+            ours=f"over the search: {list_ratios(over[LEARNT, SEARCH], 'epsilon')}; over the mean "
+            f"image: {list_ratios(over[LEARNT, MEAN], 'epsilon')}",
             tolerance="4 standard errors",
             stand_in=tables.stand_in,
             decided_by="more targets",
@@ -301,7 +304,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
                 *(ratios_at_least(beside[one], HIDDEN) for one in (BY_CLASS, LISTED)),
             ),
             ours="over the mean of the label: "
-            + "; ".join(f"{one} {_listing(of)}" for one, of in beside.items()),
+            + "; ".join(f"{one} {list_ratios(of, 'epsilon')}" for one, of in beside.items()),
             tolerance="4 standard errors",
             stand_in=tables.stand_in,
             decided_by="more targets",
@@ -323,15 +326,11 @@ def judge(tables: Tables) -> Iterator[Verdict]:
             ratios_at_least(few, LIST_HIDDEN),
             ratios_at_most(rest, LIST_TELLS),
         ),
-        ours=f"over the mean image: {_listing(over_mean)}",
+        ours=f"over the mean image: {list_ratios(over_mean, 'epsilon')}",
         tolerance="4 standard errors",
         stand_in=tables.stand_in,
         decided_by="more targets",
     )
-
-
-def _listing(table: pd.DataFrame) -> str:
-    return ", ".join(f"{r['ratio']:.2f} (epsilon = {r['epsilon']:g})" for _, r in table.iterrows())
 
 
 def caption(tables: Tables) -> str:
@@ -356,9 +355,7 @@ def _pictures(figure: SubFigure, tables: Tables, epsilons: Sequence[float]) -> N
     for row, attacker in zip(axes, looks, strict=True):
         for axis, epsilon in zip(row, epsilons, strict=True):
             picture(axis, tables.images[f"{epsilon:g} {attacker}"])
-        row[0].set_ylabel(
-            attacker.replace(" ", "\n", 1), rotation=0, ha="right", va="center", fontsize=8
-        )
+        name_row(row[0], attacker)
     for axis, epsilon in zip(axes[0], epsilons, strict=True):
         axis.set_title(f"{epsilon:g}", fontsize=9)
     figure.suptitle("epsilon =", fontsize=10)
@@ -375,19 +372,8 @@ def draw(tables: Tables) -> Figure:
     else:
         figure = right = plt.figure(figsize=(5.6, 4.0), layout="constrained")
     axis = right.subplots()
-    for attacker, (colour, mark) in _looks(tables).items():
-        own = errors[errors["attacker"] == attacker]
-        axis.errorbar(
-            own["epsilon"],
-            own["MSE"],
-            2 * own["standard error"] if mark else None,
-            color=colour,
-            marker=mark,
-            ls="-" if mark else "--",
-            ms=4.5,
-            label=attacker,
-        )
-    axis.set(xscale="log", yscale="log", xlabel="epsilon", ylabel="mean squared error")
+    draw_errors(axis, errors, "epsilon", _looks(tables), 4.5)
+    axis.set(xlabel="epsilon", ylabel="mean squared error")
     # once a list names the record its error is that of rounding
     others = errors[errors["attacker"] != LISTED]["MSE"]
     axis.set_ylim(others.min() / 2, 30 * others.max())
