@@ -11,6 +11,7 @@ import pytest
 from dp_accounting import pld, rdp
 
 from companion.papers.beyond import defaults
+from companion.papers.beyond.rounding import outwards
 from companion.study import registry
 from reconrisk import DPSGD, Enclosure, bounds
 
@@ -86,7 +87,7 @@ def test_a_guarantee_alone_bounds_the_success() -> None:
 
 
 def test_ends_are_rounded_outwards() -> None:
-    low, high = defaults._outwards(Enclosure(0.123456, 0.123456))
+    low, high = outwards(Enclosure(0.123456, 0.123456))
     assert (low, high) == (0.1234, 0.1235)
-    assert defaults._outwards(Enclosure(0.0, 1.0)) == (0.0, 1.0)
-    assert defaults._outwards(Enclosure(1e-6, 1e-6)) == (1e-6, 1e-6)
+    assert outwards(Enclosure(0.0, 1.0)) == (0.0, 1.0)
+    assert outwards(Enclosure(1e-6, 1e-6)) == (1e-6, 1e-6)

@@ -30,6 +30,11 @@ def test_a_statement_that_holds_is_reproduced():
     assert check("A-001", True, "", stand_in=True).status == "holds on stand-in data"
 
 
+def test_a_claim_is_judged_in_the_words_of_its_row():
+    words = registry.claims()["O-058"].claim
+    assert [check("O-058", holds).statement for holds in (True, False, None)] == [words] * 3
+
+
 def test_a_statement_that_does_not_hold_fails_with_both_values():
     verdict = check("A-001", False, "it holds", ours="1", paper="2")
     assert verdict == Verdict("A-001", "failed", "it holds", "1", "2", "", "does not hold")

@@ -164,7 +164,7 @@ def judge_own_images(verdict: Verdict) -> Verdict:
 def check(
     target: str,
     holds: object,
-    statement: str,
+    statement: str = "",
     *,
     ours: str = "",
     paper: str = "",
@@ -184,7 +184,7 @@ def check(
         The predicate's computed value, of Python, NumPy or pandas; None if the Monte Carlo error
         is too large to tell (:func:`within`): *not decided*.
     statement : str
-        What the predicate says.
+        What the predicate says, where it is not what the registry's row of the target says.
     stand_in : bool or Origin
         ``tables.stand_in`` if the statement is about data: the verdict is *holds on stand-in data*
         where they were not the paper's, and says what part of the paper's data was used.
@@ -201,6 +201,7 @@ def check(
     Verdict
         *failed* if the outcome is not the expected one.
     """
+    statement = statement or _printed_statement(target, erratum)
     if holds is None:
         return _leave_undecided(target, statement, decided_by or "more trials")
     if holds and differs:

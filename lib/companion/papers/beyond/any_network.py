@@ -158,7 +158,6 @@ def _meeting(dimensions: tuple[int, ...]) -> pd.DataFrame:
 
 
 def _chances() -> pd.DataFrame:
-    """Bounds on the chance of a success by information and by paper C, over prior successes."""
     rows = []
     for sigma in (0.1, 0.3, 1.0):
         for share in (0.1, 0.3, 0.5, 0.8, 1.0, 1.2, 1.5, 2.0):
@@ -222,8 +221,6 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     yield check(
         "O-061",
         ordered and half and reached > 1 - p.room,
-        "a gradient of norm C in m parameters says at most (m/2) ln(1 + 1/(m sigma^2)) nats, which "
-        "is below 1/(2 sigma^2); a uniform direction comes as near to that as one likes",
         ours=f"uniform direction over limit: {reached:.5f} at m = {channels['m'].max():,}",
         tolerance=f"{p.room:g} below the limit",
     )
@@ -237,9 +234,6 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     yield check(
         "O-062",
         near if helps and (secret["secret"] <= secret["known"] * (1 + 1e-9)).all() else False,
-        "under sub-sampling a step says at most q/(2 sigma^2) nats to who knows whether it took "
-        "the record, and to who does not at most the divergence of the mixture from the noise, "
-        "which a network with a parameter for each record comes near",
         ours=f"secret over known down to {least:.3f}, at q = "
         f"{sampled.loc[(sampled['secret'] / sampled['known']).idxmin(), 'q']:g}",
         tolerance=f"sampled: {MARGIN:.0%}, errors included",
@@ -255,9 +249,6 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         and (better > 1 + MARGIN).all()
         and (np.diff(ratio) < 0).all()
         and ratio.iloc[-1] < p.room,
-        "on the chance of a success paper C's bound is nowhere above the one by information. On "
-        "the mean error of uniform values rate-distortion is the sharper; where the error is small "
-        "against the range the two meet in many dimensions",
         ours="paper C's floor off Shannon's by at most "
         + ", ".join(f"{value:.2%} (N = {n:,})" for n, value in ratio.items()),
         tolerance=f"{p.room:.0%} in the largest dimension; sharper by more than {MARGIN:.0%} up "

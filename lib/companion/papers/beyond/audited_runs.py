@@ -12,8 +12,6 @@ import torch
 from reconrisk import DPSGD, training
 from reconrisk.models import Classifier
 
-__all__ = ["CLASSES", "Canaries", "Scored", "train", "train_many", "train_opacus"]
-
 CLASSES = 10
 #: a canary's one bright pixel; its gradients are longer than the clipping norm
 _BRIGHT = 10.0

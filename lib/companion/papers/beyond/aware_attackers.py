@@ -118,7 +118,6 @@ def gains_by_batch(cells: pd.DataFrame) -> pd.DataFrame:
 
 
 def gains_by_setting(by_batch: pd.DataFrame) -> pd.DataFrame:
-    """Means over the batches."""
     groups = by_batch.groupby(["batch size", "setting"], sort=False)[["oblivious", "aware"]]
     return groups.agg(lambda values: values.to_numpy().mean()).reset_index()
 
@@ -173,22 +172,17 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     noisy = max(share["GradNoise", strength] for strength in (0.05, 0.1))
     helped = bool(max(random, local, noisy) < SEVERAL and pruned < TENTH)
     verdict = check(
-        "beyond/aware_attackers",
+        "O-045",
         helped and (gain[["None", "GradClip"]].abs() < 1e-9).all(),
-        "knowledge of the defence lowers the lowest error by three decibels and more under entry "
-        "dropout of half or more, local aggregation and noise of .05 and more, by a tenth or more "
-        "under pruning of 99 per cent, and changes nothing without a defence and under clipping",
         ours=f"shares of the oblivious attackers' error at most {random:.2f} (dropout), "
         f"{local:.2f} (local aggregation), {noisy:.2f} (noise), {pruned:.2f} (pruning)",
         stand_in=tables.stand_in,
     )
-    yield from shared_by(verdict, "O-045")
+    yield from shared_by(verdict, "beyond/aware_attackers")
     before, after = mean.loc[("GradDrop", 0.7)] / mean.loc[("GradPrune", 0.9)]
     yield check(
         "O-046",
         before > 1 > after,
-        "dropping seven entries of ten at random leaves oblivious attackers a larger error than "
-        "pruning the nine smallest of ten, and aware attackers a smaller one",
         ours=f"by factors of {before:.1f} and {after:.1f}",
         stand_in=tables.stand_in,
     )

@@ -94,7 +94,6 @@ def _success_table(
 
 
 def _largest_gaps(sizes: Sequence[int]) -> pd.DataFrame:
-    """Largest distance from the bound over all signals, for each n."""
     signal = np.linspace(0.01, 9.0, 1800)
     rows = []
     for n in sizes:
@@ -205,7 +204,6 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     simulation = check(
         "O-018",
         within(simulated["simulated"], simulated["exact"], simulated["standard error"], MARGIN),
-        "simulated attacks on equicorrelated candidates succeed as often as the integral says",
         ours=f"{len(simulated)} settings of {tables.parameters.trials} attacks: off by up to "
         f"{off.max():.3f}",
         tolerance=f"{MARGIN:g}, with {STANDARD_ERRORS:g} standard errors inside",
@@ -213,8 +211,6 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     geometry = check(
         "O-019",
         attained,
-        "two opposite gradients attain the bound; with three or more candidates the simplex does "
-        "not, and no random geometry beats it",
         ours=f"opposite: equal to within 1e-12; {len(geometries)} random geometries: at most "
         f"{excess.max():.4f} above the simplex; best of three gradients in a plane: 120 degrees",
         tolerance=f"{ABOVE:g}, with {STANDARD_ERRORS:g} standard errors inside",
@@ -222,7 +218,6 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     gap = check(
         "O-020",
         largest,
-        "over all signals the gap of orthogonal candidates is largest at n = 4",
         ours=f"{top['orthogonal']:.5f} at n = {top['n']:.0f}, sqrt(T)/sigma = {top['signal']:.2f}; "
         f"of the simplex {gaps['simplex'].max():.4f}",
         paper="0.094",
@@ -233,7 +228,6 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     yield check(
         "O-021",
         falls,
-        "for epsilon <= 4 the gap of orthogonal candidates falls with every doubling of n",
         ours="; ".join(f"epsilon {e:g}: {g.iloc[0]:.4f} to {g.iloc[-1]:.2g}" for e, g in small),
     )
 

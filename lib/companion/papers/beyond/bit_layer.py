@@ -162,7 +162,6 @@ def _transform(
 def _linear_prior(
     study: Context, index: int, original: np.ndarray, sigma: float, prior: Prior
 ) -> Copy:
-    """The same coefficients in a linear layer."""
     inputs = torch.as_tensor(original[None], dtype=torch.float64, device=study.device)
     noise = study.generator(index, sigma, "p")
     return attacks.linear_transform_attack(inputs, DPSGD(sigma), noise, prior), {}
@@ -199,19 +198,15 @@ def _judge_bits(tables: Tables) -> Iterator[Verdict]:
     more = (bits["MSE"] > offset["MSE"])[energy < _LOW].all()
     at = p.light_noise
     verdict = check(
-        "beyond/bit_layer",
+        "O-070",
         every(bool(less and more), agrees),
-        "without a prior, a layer that sends bits leaves less error than X_hat, its copy in range "
-        "and a linear layer with an offset, shrunken, where a value's energy 1/(N sigma^2) is "
-        f"above {_HIGH}, and more than the last where it is below {_LOW}; and, from Figure 1's "
-        "noise on, the error that is expected of it",
         ours=f"at sigma = {at:g} {_mean(bits, at):.1e}, X_hat {_mean(linear, at):.1e}, offset and "
         f"shrunken {_mean(offset, at):.1e}",
         paper="X_hat is optimal (Theorem 1)",
         tolerance=f"{_MARGIN:.0%} of the expected error, errors included",
         stand_in=tables.stand_in,
     )
-    yield from shared_by(verdict, "O-070")
+    yield from shared_by(verdict, "beyond/bit_layer")
 
 
 def _judge_code(tables: Tables) -> Verdict:
@@ -227,9 +222,6 @@ def _judge_code(tables: Tables) -> Verdict:
             and (light["bits of a value"] == 8).all()
             and (light["MSE"] < _EXACT).all()
         ),
-        f"up to sigma = {p.light_noise:g} every bit of the photograph comes through the code, and "
-        f"beyond it not one of those that are sent is wrong; the chance of it is at most "
-        f"{p.failure:g} each time",
         ours=f"MSE {light['MSE'].max():.0e}; at sigma = {heavy['sigma'].min():g} "
         f"{heavy['bits of a value'].max():.1f} bits of a value",
         tolerance=f"no wrong value, MSE below {_EXACT:g}",
@@ -253,10 +245,6 @@ def _judge_prior(tables: Tables) -> Verdict:
             and gain.iloc[0] < _WORTH
             and gain.iloc[-1] > 1
         ),
-        "with a prior a linear layer of transform coefficients, too, leaves less error than every "
-        "layer without one and than a constant, at every noise beyond Figure 1's at which no copy "
-        "is exact; a code for the coefficients leaves less still at the smallest of these noises, "
-        "and more at the largest",
         ours=f"linear {(linear / best).min():.2g} to {(linear / best).max():.2g} of the best "
         f"without a prior; the code {', '.join(f'{of:.2g}' for of in gain)} of the linear layer at "
         f"sigma = {', '.join(f'{sigma:g}' for sigma in gain.index)}",
@@ -273,7 +261,6 @@ def _of(tables: Tables, layer: str) -> pd.DataFrame:
 
 
 def _mean(rows: pd.DataFrame, sigma: float) -> float:
-    """Mean MSE over the pictures at one noise."""
     return float(rows.xs(sigma, level="sigma")["MSE"].mean())
 
 

@@ -91,7 +91,6 @@ def _setting(run: DPSGD) -> dict[str, float]:
 
 
 def _sampled(study: Context, run: DPSGD) -> list[tuple[float, ...]]:
-    """The interval by sampling and the enclosure at the larger prior successes."""
     rows = []
     for kappa in (0.5, 0.1, 0.01):
         seed = study.seed_of("left", run.steps)
@@ -156,14 +155,12 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     )
     holds = inside and max(_width(table).max(), _width(exact).max()) <= _GAP
     errors = others.groupby("method")["error"]
-    below = _below(others)
+    below = others[(others["method"] == _DOTS) & (others["error"] < -_BELOW)]
     coarse = errors.min()["optimistic"] < -0.3 and errors.max()["pessimistic"] > 0.5
     runs = table.groupby(_RUN)
     enclosed = check(
         "O-013",
         holds,
-        "closed forms, quadrature in 30-digit arithmetic and the inversion of the characteristic "
-        "function lie in the enclosure, whose relative gap is at most 1e-4",
         ours=f"{runs.ngroups} runs, {runs.size().max()} prior successes each: {len(settled)} "
         f"values by inversion and {len(exact)} by closed forms and quadrature inside; "
         f"{sampled.groupby(_RUN).ngroups} runs in which a record rarely takes part also compared "
@@ -174,18 +171,11 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     library = check(
         "O-014",
         len(below) > 0 and coarse,
-        "a library's connect-the-dots upper bound falls below gamma at small kappa, and its bounds "
-        "by privacy buckets are off by tens of per cent at T = 10,000",
         ours=f"buckets at kappa = 1e-6: {at['optimistic']:+.0%} and {at['pessimistic']:+.0%}; "
         f"connect-the-dots below gamma from kappa = {below['kappa'].max():g}",
     )
     for verdict in (enclosed, library):
         yield from shared_by(verdict, "beyond/certified")
-
-
-def _below(others: pd.DataFrame) -> pd.DataFrame:
-    """The rows in which the library's upper bound is below gamma."""
-    return others[(others["method"] == _DOTS) & (others["error"] < -_BELOW)]
 
 
 def _width(table: pd.DataFrame) -> pd.Series:

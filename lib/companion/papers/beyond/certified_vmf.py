@@ -7,8 +7,6 @@ import functools
 from companion.experiments.federated import DELTA, DIMENSION, SAMPLING_RATE, STEPS
 from reconrisk import Enclosure, privacy
 
-__all__ = ["certified_epsilon"]
-
 
 @functools.lru_cache(maxsize=256)
 def certified_epsilon(concentration: float, steps: int = STEPS) -> Enclosure:

@@ -5,8 +5,6 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, NullLocator
 from numpy.typing import ArrayLike
 
-__all__ = ["draw_cosine_axis", "stretched"]
-
 #: few enough for panels of two inches
 _TICKS = (0.01, 0.1, 0.5, 0.99)
 

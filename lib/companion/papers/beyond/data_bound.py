@@ -167,28 +167,20 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     above = scores.sub(table["data bound"], axis=0)
     error = (scores * (1 - scores)).div(table["trials"], axis=0) ** 0.5
     similar = table[table["candidates"] == "one class"]
-    most = _tightest(tables)
+    most = table.loc[(table["bound"] - table["data bound"]).idxmax()]
     verdict = check(
-        "beyond/data_bound",
+        "O-023",
         every(
             (similar["data bound"] < BELOW * similar["bound"]).all(),
             (table["data bound"] <= table["bound"]).all(),
             not_above(above, 0, error, known_to=MARGIN),
         ),
-        "the attacks stay below the bound from the candidates' distances, which is never above "
-        f"the ReRo bound and below {BELOW:g} of it for candidates of one class",
         ours=f"{len(table)} settings; most at epsilon = {most['epsilon']:g}, n = {most['n']:g}: "
         f"likelihood {rounded(most['likelihood'], 0.1)}, data "
         f"{rounded(most['data bound'], 0.1)}, ReRo {most['bound']:.3f}",
         tolerance=f"{MARGIN:g} above the bound, with {STANDARD_ERRORS:g} standard errors inside",
     )
-    yield from shared_by(verdict, "O-023")
-
-
-def _tightest(tables: Tables) -> pd.Series:
-    """The setting in which the bound from the data is most below the ReRo bound."""
-    table = tables["success"]
-    return table.loc[(table["bound"] - table["data bound"]).idxmax()]
+    yield from shared_by(verdict, "beyond/data_bound")
 
 
 CAPTION = (

@@ -27,19 +27,6 @@ from companion.experiments.clients import Setting, pictures, pixel_search
 from reconrisk.attacks import Knowledge, Objective, invert_updates
 from reconrisk.metrics import psnr, rmse
 
-__all__ = [
-    "DEFENDED_GRID",
-    "LIKELIHOOD",
-    "OURS",
-    "attack_noise",
-    "attack_with_likelihood",
-    "attacked_cells",
-    "names_of",
-    "settings_of",
-    "short_title",
-    "with_interval",
-]
-
 OURS = "not printed: our own"
 #: the attack that uses the size of the noise
 LIKELIHOOD = "Likelihood"
@@ -62,7 +49,6 @@ DEFENDED_GRID = {
 
 
 def names_of(text: str) -> list[str]:
-    """The attacks that a parameter lists."""
     return [name.strip() for name in text.split(",")]
 
 
@@ -73,7 +59,6 @@ def settings_of(local_steps: Sequence[int]) -> list[Setting]:
 
 
 def short_title(setting: str) -> str:
-    """A setting's title for axes."""
     return setting.replace("LocalAggregation", "Local").replace("sigma0", r"$\sigma_0$")
 
 

@@ -12,8 +12,6 @@ import numpy as np
 
 from reconrisk import arguments, privacy
 
-__all__ = ["CosineLaws", "cosine_laws", "log_density_gaussian", "log_density_vmf"]
-
 #: range of integration, in standard deviations to either side; nodes in the cosine and the length
 _REACH, _NODES = 12.0, 4001
 _LENGTHS = np.linspace(-12.0, 12.0, 193)
@@ -99,6 +97,5 @@ def cosine_laws(dimension: int, cosine: float) -> CosineLaws:
 
 
 def _masses(log_density: np.ndarray) -> np.ndarray:
-    """Probabilities of the nodes."""
     density = np.exp(log_density - log_density.max())
     return density / density.sum()

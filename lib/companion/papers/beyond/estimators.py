@@ -172,14 +172,12 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     yield check(
         "O-005",
         every(factor, _agrees(shrunken)),
-        "the shrunken MSE over that of X_hat is 1 / (1 + N sigma^2)",
         ours=f"largest deviation {_deviation(shrunken):.1%} from {_VALUES} values on",
         **shared,
     )
     yield check(
         "O-006",
         every(_agrees(offset), bool((offset["theory"] < 1).all())),
-        "the offset layer's MSE is sigma^2 ||X - c||^2, below that of X_hat",
         ours=f"ratio {offset['ratio'].mean():.2f} for c = 1/2; largest deviation "
         f"{_deviation(offset):.1%}",
         **shared,
@@ -200,7 +198,6 @@ def _deviation(table: pd.DataFrame) -> float:
 
 
 def _largest(tables: Tables, reconstruction: str) -> pd.DataFrame:
-    """The rows of one reconstruction on the largest photographs, by sigma."""
     table = tables["ratios"]
     own = table[table["data"] == f"photographs, {max(tables.parameters.sizes)} px"]
     return own[own["reconstruction"] == reconstruction].sort_values("sigma")

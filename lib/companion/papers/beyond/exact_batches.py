@@ -205,7 +205,6 @@ def _joined(parts: list[list[dict[str, Any]]]) -> pd.DataFrame:
 
 
 def _batches(study: Context) -> pd.DataFrame:
-    """Every method at every batch size; batches come without noise."""
     p = study.parameters
     tasks = [
         _task(
@@ -221,7 +220,6 @@ def _batches(study: Context) -> pd.DataFrame:
 
 
 def attack_batch(task: dict[str, Any]) -> list[dict[str, Any]]:
-    """Errors of every method on one batch."""
     drawn, size = draw_batch(task), task["size"]
     rows = []
     for name, found in _rebuilt(task, drawn, size):
@@ -304,7 +302,6 @@ def _hits(study: Context) -> Iterator[dict[str, Any]]:
 
 
 def _widths(study: Context) -> pd.DataFrame:
-    """Share of batches that zeros determine and that are rebuilt, at several widths."""
     p = study.parameters
     tasks = [
         _task(study, COUNT, width, ("width", width, draw))
@@ -316,7 +313,6 @@ def _widths(study: Context) -> pd.DataFrame:
 
 
 def attack_one_layer(task: dict[str, Any]) -> dict[str, Any]:
-    """Whether the zeros determine a batch, and whether it is rebuilt."""
     drawn = draw_batch(task, hidden=1)
     zeros = attacks.determined_by_zeros(as_numpy(drawn["signals"]))
     found = _sparse(task, drawn, search="sampling", trials=4000).inputs
@@ -365,7 +361,6 @@ def _noisy(study: Context) -> pd.DataFrame:
 
 
 def attack_under_noise(task: dict[str, Any]) -> list[dict[str, Any]]:
-    """Errors on one batch under several noises."""
     drawn = draw_batch(task)
     d, g = drawn["signals"], drawn["gradient"]
     whole = torch.cat([g["0.weight"], g["0.bias"][:, None]], dim=1)
@@ -394,9 +389,6 @@ def attack_under_noise(task: dict[str, Any]) -> list[dict[str, Any]]:
     return rows
 
 
-# Verdicts ----------------------------------------------------------------------------------------
-
-
 def judge(tables: Tables) -> Iterator[Verdict]:
     batches = tables["batches"]
     exact = batches.assign(exact=batches["rmse"] < EXACT).pivot_table(
@@ -407,19 +399,16 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     matched = batches.query("method == @MATCHING and size > 1")["rmse"]
     yield from shared_by(
         check(
-            "beyond/exact_batches",
+            "O-110",
             bool((exact[DESCENT] == 1).all() and (exact[SAMPLING].dropna() == 1).all())
             and bool(exact.loc[1, RATIO] == 1 and (rivals == 0).all()),
-            "of the first layer's gradient alone, sparse directions rebuild every batch exactly; "
-            "the layer's ratio does so at one record only, independent components at none of "
-            "several",
             ours=f"all of {exact.index.max()} records and fewer by descent, of "
             f"{exact[SAMPLING].dropna().index.max()} and fewer by sampling; matching the whole "
             f"gradient leaves {matched.min():.1g} to {matched.max():.1g} after "
             f"{tables.parameters.iterations} iterations",
             tolerance=f"RMSE below {EXACT:g} of the range of pixels",
         ),
-        "O-110",
+        "beyond/exact_batches",
     )
     yield _certificate(tables)
     yield _law(tables)
@@ -429,8 +418,6 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         "O-114",
         bool(clipped.loc["record", "certified"] == 1 and clipped.loc["record", "change"] < EXACT)
         and bool((clipped["certified"].drop("record") == 0).all()),
-        "clipping every record's gradient as a whole leaves the rebuilt batch as it is; clipping "
-        "weights and biases separately loses the records' brightness, and there is no certificate",
         ours=f"RMSE between both below {EXACT:g}; by "
         + ", by ".join(
             f"{by} {change:.2f}" for by, change in clipped["change"].drop("record").items()
@@ -441,7 +428,6 @@ def judge(tables: Tables) -> Iterator[Verdict]:
 
 
 def _certificate(tables: Tables) -> Verdict:
-    """What a residual says, and what the forward pass does."""
     cases = tables["controls"].set_index("case")
     two, sigmoid = cases.loc["two classes"], cases.loc["sigmoid"]
     mixture = tables["mixture"].iloc[0]
@@ -449,23 +435,17 @@ def _certificate(tables: Tables) -> Verdict:
         "O-111",
         bool(mixture["residual"] < 1e-10 and mixture["rmse"] > 0.01)
         and bool(two["certified"] == 1 and two["rmse"] < EXACT and sigmoid["certified"] == 0),
-        "a random mixture of the records explains the gradient to rounding; the forward pass tells "
-        "mixtures from records: a batch of two classes is certified and exact, that of a sigmoid "
-        "network is refused",
         ours=f"the mixture is off by {mixture['rmse']:.2f}, its residual below 1e-10",
     )
 
 
 def _law(tables: Tables) -> Verdict:
-    """Choices of rows that are zero in a column, and those that determine it."""
     hits = tables["hits"]
     share, error = (hits[name] / hits["zero"] for name in ("hits", "standard error"))
     last = hits.iloc[-1]
     return check(
         "O-112",
         bool((share - 2 * error > LEAST_SHARE).all()),
-        f"of the choices of b - 1 rows that are zero in a column at least {LEAST_SHARE:.0%} "
-        "determine the column; the rows of the others are dependent",
         ours=f"{share.min():.0%} to {share.max():.0%}; at b = {last['size']:.0f} all columns take "
         f"about {last['expected trials']:.0f} choices if all of them did",
         tolerance="2 standard errors",
@@ -473,7 +453,6 @@ def _law(tables: Tables) -> Verdict:
 
 
 def _by_width(tables: Tables) -> Verdict:
-    """How many units a batch needs."""
     widths = tables["widths"]
     narrow, wide = widths["width"] <= COUNT, widths["width"] >= 6 * COUNT
     return check(
@@ -481,8 +460,6 @@ def _by_width(tables: Tables) -> Verdict:
         bool((widths["exact"][narrow] == 0).all() and (widths["determined"][narrow] == 0).all())
         and bool((widths["exact"][wide] >= 0.75).all())
         and bool(((widths["exact"] - widths["determined"]).abs() <= 0.25).all()),
-        f"batches of {COUNT} come back where the zeros of every column leave the others their full "
-        "rank: none from as many units, at least three in four from six times as many",
         ours="; ".join(
             f"{row.width:.0f} units: {row.exact:.0%} exact, {row.determined:.0%} determined"
             for row in widths.itertuples()
@@ -492,7 +469,6 @@ def _by_width(tables: Tables) -> Verdict:
 
 
 def _under_noise(tables: Tables) -> Verdict:
-    """Errors beside the floor, and the noise that ends the attack."""
     noise = tables["noise"]
     easy, hopeless = noise[noise["noise"] <= EASY], noise[noise["noise"] >= HOPELESS]
     # without the records' scales: their error adds the mean square of a pixel
@@ -501,16 +477,10 @@ def _under_noise(tables: Tables) -> Verdict:
         "O-115",
         bool((easy["certified"] == 1).all() and (hopeless["certified"] == 0).all())
         and bool(((ratio - 1).abs() < FLOOR).all()),
-        f"under noise of up to {EASY:g} of that at which the least singular value disappears all "
-        "batches come back, with the Cramer-Rao error of who knows the signals; at the whole of it "
-        "none does, and the attack says so",
         ours=f"{ratio.min():.2f} to {ratio.max():.2f} times the floor; the whole is a noise "
         f"multiplier of {hopeless['noise multiplier'].min():.1g} or more for one step",
         tolerance=f"{FLOOR:.0%}",
     )
-
-
-# Pictures ----------------------------------------------------------------------------------------
 
 
 def caption(tables: Tables) -> str:

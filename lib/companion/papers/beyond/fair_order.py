@@ -93,9 +93,6 @@ def measure(study: Context) -> Tables:
     )
 
 
-# Pairings ----------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Point:
     """One setting of one mechanism in one pairing.
@@ -164,9 +161,6 @@ def equal_capacity_concentration(noise_std: float, radius: float) -> float:
         xtol=1e-10,
     )
     return math.exp(root)
-
-
-# Orders ------------------------------------------------------------------------------------------
 
 
 def rank_correlation(risk: np.ndarray, order: np.ndarray) -> np.ndarray:
@@ -245,11 +239,8 @@ def _equal_capacity(table: pd.DataFrame) -> pd.DataFrame:
     return gaussian[["data", "n"]].assign(**columns)
 
 
-# Verdicts ----------------------------------------------------------------------------------------
-
-
 def judge(tables: Tables) -> Iterator[Verdict]:
-    by = _spearman(tables)
+    by = tables["correlations"].set_index(["pairing", "order"])["Spearman"].sort_index()
     # a quantity that is held equal cannot order across mechanisms
     blind = max(
         by["printed pairs", "epsilon"].max(),
@@ -266,16 +257,13 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         for name, order in (("epsilon", "epsilon"), ("capacity", "log capacity"))
     ]
     verdict = check(
-        "beyond/fair_order",
+        "O-031",
         cosine > _WELL
         and blind < _POORLY
         and both < cosine
         and min(by["equal epsilon", "log capacity"].min(), by["equal capacity", "epsilon"].min())
         > _WELL
         and always,
-        "the mean cosine orders reconstruction risk across mechanisms at the printed pairs, at "
-        "equal epsilon and at equal capacity; capacity does at the first two only, epsilon at the "
-        "last",
         ours="Spearman's correlation with minus the MSE: cosine at least "
         f"{math.floor(100 * cosine) / 100:.2f} in every pairing, data set and batch size; "
         + "; ".join(others),
@@ -284,7 +272,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         tolerance=f"above {_WELL:g} and below {_POORLY:g}",
         stand_in=tables.stand_in,
     )
-    yield from shared_by(verdict, "O-031")
+    yield from shared_by(verdict, "beyond/fair_order")
     gaussian, vmf = equal["cosine Gaussian"], equal["cosine VMF"]
     yield refute(
         "E-D-25",
@@ -305,16 +293,9 @@ def _always_larger(equal: pd.DataFrame) -> bool:
     return bool((equal["difference"] > 0).all() and (surest > STANDARD_ERRORS).all())
 
 
-def _spearman(tables: Tables) -> pd.Series:
-    """Correlations by pairing and order, of every data set and batch size."""
-    return tables["correlations"].set_index(["pairing", "order"])["Spearman"].sort_index()
-
-
 def _range(values: pd.Series, digits: int = 2) -> str:
     return f"{values.min():.{digits}f} to {values.max():.{digits}f}"
 
-
-# Picture -----------------------------------------------------------------------------------------
 
 CAPTION = (
     "What orders reconstruction errors across mechanisms, a row for each data set: MSE at the "

@@ -94,7 +94,6 @@ def certified_costs(pairs: Sequence[Pair]) -> pd.DataFrame:
 
 
 def pairing_runs(study: Context, pairs: Sequence[Pair], fair: Sequence[float]) -> pd.DataFrame:
-    """All runs of all pairings."""
     p = study.parameters
     parts = []
     for name, how in (
@@ -149,9 +148,6 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         (costs["VMF epsilon at kappa"] > costs["epsilon"]).all()
         and (ratio < 1).all()
         and wider > _REQUIRED * error,
-        "every pair of the paper grants VMF noise more epsilon than Gaussian noise; at the "
-        "concentration of equal epsilon, with the same clipping, VMF noise loses accuracy and the "
-        "gap widens",
         ours=f"wider by {rounded(wider, error)} +- {error:.1g} on average; fair concentration "
         f"{ratio.min():.2f} to {ratio.max():.2f} of the printed one",
         tolerance=f"{_REQUIRED:g} standard errors",
@@ -230,6 +226,5 @@ def _accuracy_panel(axes: Axes, table: pd.DataFrame) -> None:
 
 
 def _with_intervals(axes: Axes, x: pd.Series, y: pd.Series, error: pd.Series, **look: Any) -> None:
-    """A line through means with their 95% intervals."""
     look |= {"markersize": 4.5, "linewidth": 1.4, "capsize": 2.5, "elinewidth": 1}
     axes.errorbar(x, y, 1.96 * error, **look)

@@ -10,8 +10,6 @@ from scipy.spatial.distance import cdist
 from reconrisk import bounds
 from reconrisk.attacks import mean_record_mse, nearest_neighbour_mse
 
-__all__ = ["RARELY", "Guesses"]
-
 #: the mean squared error that counts as a near miss, as a share of the nearest neighbour's
 _NEAR = 0.25
 #: probability that a count contradicts its bound although the bound holds

@@ -13,13 +13,6 @@ from scipy import special as sc
 
 from reconrisk import DPSGD, bounds
 
-__all__ = [
-    "success_by_inversion",
-    "success_by_library",
-    "success_in_closed_form",
-    "two_steps_by_quadrature",
-]
-
 #: nodes of the inversion; runs in which the record rarely takes part would need far more
 _MOST_NODES = 4096
 #: relative difference allowed between two inversions with different nodes

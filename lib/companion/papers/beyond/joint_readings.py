@@ -12,13 +12,7 @@ import torch
 from matplotlib.figure import Figure
 
 from companion.exhibit import *
-from companion.experiments.batch_attacks import (
-    attack_task,
-    draw_batches,
-    most_records,
-    release_batches,
-    repeat_weights,
-)
+from companion.experiments import batch_attacks
 from companion.experiments.federated import BATCH_SIZE, KEY, SIDE, Standardised, load_standardised
 from reconrisk.attacks import invert_gradients
 from reconrisk.training import Release
@@ -89,7 +83,10 @@ ALTERED = {
 SCENARIOS = (
     scenario(
         "the printed errors with Glorot's own weights",
-        frame("errors", lambda t: _as_printed(t, t["weights"] == GLOROT)),
+        frame(
+            "errors",
+            lambda t: t.assign(MSE=t["MSE"].mask(t["weights"] == GLOROT, t["printed"])),
+        ),
         *("", "O-141"),
     ),
 )
@@ -100,11 +97,13 @@ def measure(study: Context) -> Tables:
     p = study.parameters
     released = _released()
     readings = list(itertools.product(_listed(p.starts, ","), p.scales, _listed(p.pixels, ";")))
-    sets = [which for which in SETS if most_records(p[which]) >= BATCH_SIZE]
+    sets = [which for which in SETS if batch_attacks.most_records(p[which]) >= BATCH_SIZE]
     tasks = []
     for which, (start, scale, pixels) in itertools.product(sets, readings):
         budget = {"draws": p.draws, "iterations": p.iterations}
-        task = attack_task(study, p[which], BATCH_SIZE, [r for *_, r in released], **budget)
+        task = batch_attacks.attack_task(
+            study, p[which], BATCH_SIZE, [r for *_, r in released], **budget
+        )
         tasks.append(task | {"start": start, "scale": scale, "pixels": pixels})
     results = study.sweep(attack_reading, tasks, "readings", threads=1)
     printed = _printed()
@@ -137,7 +136,6 @@ def _released() -> list[tuple[str, float, Release]]:
 
 
 def _printed() -> dict[tuple[str, str], float]:
-    """The MSEs of Table II, by data set and row."""
     table = registry.printed(f"{KEY}/table2").query("metric == 'MSE'")
     names = {paper: which for which, paper in SETS.items()}
     columns = ["dataset", "mechanism", "noise_parameter_printed", "value"]
@@ -158,14 +156,14 @@ def attack_reading(task: dict[str, Any]) -> dict[str, list[list[float]]]:
     """
     data = load_standardised(task["data"], task["data_root"], device=task["device"])
     releases = [Release(**r) for r in task["releases"]]
-    drawn = draw_batches(task, data)
+    drawn = batch_attacks.draw_batches(task, data)
     mean, std = _units(task["pixels"], data)
     inputs = (drawn.inputs * data.std + data.mean - mean) / std
     weights = {name: task["scale"] * w for name, w in drawn.weights.items()}
     scene = replace(drawn, inputs=inputs, weights=weights)
-    released, _ = release_batches(task, scene, releases)
+    released, _ = batch_attacks.release_batches(task, scene, releases)
     found = invert_gradients(
-        repeat_weights(weights, len(releases)),
+        batch_attacks.repeat_weights(weights, len(releases)),
         released,
         drawn.labels.repeat(len(releases), 1),
         generator=torch.Generator(device=task["device"]),  # the start is given
@@ -198,13 +196,6 @@ def _first(start: str, noise: torch.Tensor, mean: float, std: float) -> torch.Te
     if start == CONSTANT:
         return torch.full_like(noise, (0.5 - mean) / std)
     raise ValueError(f"starts must be among normal, half, uniform, {CONSTANT}; got {start!r}")
-
-
-# Verdicts ----------------------------------------------------------------------------------------
-
-
-def _as_printed(errors: pd.DataFrame, where: pd.Series) -> pd.DataFrame:
-    return errors.assign(MSE=errors["MSE"].mask(where, errors["printed"]))
 
 
 def quiet(errors: pd.DataFrame) -> pd.DataFrame:
@@ -250,15 +241,11 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     weights = off[~constant].xs(HALF, level="weights") - off[~constant].xs(GLOROT, level="weights")
     best = table["farthest"].idxmin()
     verdict = check(
-        "beyond/joint_readings",
+        "O-141",
         (weights[UNDEFENDED] < 0).all()
         and (weights[UNDEFENDED] < weights[CLIPPED]).all()
         and (start[CLIPPED] < start[UNDEFENDED]).all()
         and best[1] == HALF,
-        "first weights of half of Glorot's, about PyTorch's own, lower the undefended error and "
-        "not so much that under clipping, as print asks, and the reading nearest to Table II's "
-        "rows without Gaussian noise has them; candidates of one constant lower that under "
-        "clipping more, and leave it far below print",
         ours=f"{len(table)} readings; the nearest is off by "
         f"{math.expm1(table['farthest'].min()):.0%} in its farthest row, with the MSE's unit free "
         f"by {math.expm1(table['any unit'][best]):.0%}; Glorot's by at least "
@@ -266,20 +253,16 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         f"by at least {math.expm1(table['farthest'][constant].min()):.0%}",
         stand_in=origin,
     )
-    yield from shared_by(verdict, "O-141")
+    yield from shared_by(verdict, "beyond/joint_readings")
     drawn = errors[(errors["share"] == SHARES[1]) & (errors["start"] != CONSTANT)]
     noise = table["noise"][~(table.index.get_level_values("start") == CONSTANT)]
     yield check(
         "O-142",
         (drawn["MSE"] > drawn["printed"]).all(),
-        "from random candidates, whatever the weights and the units, the printed errors under "
-        "Gaussian noise are below ours at that noise",
         ours=f"{noise.min():.2f} to {noise.max():.2f} of the noise would give the printed errors",
         stand_in=origin,
     )
 
-
-# Picture -----------------------------------------------------------------------------------------
 
 _MARKERS = ("o", "s", "^")
 

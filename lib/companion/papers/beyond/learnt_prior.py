@@ -6,7 +6,6 @@ All attackers see paper A's copy, and not the clipping factor, which would give 
 import base64
 import itertools
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -19,23 +18,15 @@ from companion.exhibit import *
 from companion.exhibit import RECORDED as RECORDS
 from companion.papers.beyond.record_errors import (
     MARGIN,
+    draw_errors,
+    list_ratios,
+    name_row,
     ratio_of_means,
     ratios_at_least,
     ratios_at_most,
     standard_error,
 )
-from reconrisk import DPSGD, datasets
-from reconrisk.attacks import (
-    denoise,
-    known_scale,
-    list_posterior,
-    noise_of,
-    observe,
-    posterior_sample,
-    second_moments,
-    shrink,
-    wiener_filter,
-)
+from reconrisk import DPSGD, attacks, datasets
 from reconrisk.convnets import Denoiser, train_denoiser
 
 _OURS = "our own exhibit"
@@ -107,23 +98,23 @@ def measure(study: Context) -> Tables:
     garments = datasets.classified(p.garments, None, "all")
     targets = images.inputs[p.known :][: p.targets]
     listed = torch.as_tensor(images.inputs[: p.known + len(targets)], dtype=torch.float64)
-    moments = second_moments(images.inputs[: p.known])
+    moments = attacks.second_moments(images.inputs[: p.known])
     denoiser, trained = _denoiser(study, images)
 
     def rebuilt(records: np.ndarray, name: str, sigma: float) -> dict[str, torch.Tensor]:
         """What each attacker makes of one release of every record."""
         pixels = torch.as_tensor(records, dtype=torch.float64)
         run = DPSGD(sigma, max_grad_norm=0.1 * float(pixels.norm(dim=1).min()))
-        x_hat = known_scale(observe(pixels, run, study.generator(name, sigma)))
-        std = noise_of(x_hat, sigma)
+        x_hat = attacks.known_scale(attacks.observe(pixels, run, study.generator(name, sigma)))
+        std = attacks.noise_of(x_hat, sigma)
         drawn = study.generator(name, "draws", sigma)
         return {
             COPY: x_hat,
-            SHRUNKEN: shrink(x_hat, sigma),
-            WIENER: wiener_filter(x_hat, sigma, moments),
-            LEARNT: denoise(x_hat, std, denoiser),
-            DRAWN: posterior_sample(x_hat, std, denoiser, drawn, steps=p.draw_steps),
-            LISTED: list_posterior(x_hat, sigma, listed) @ listed,
+            SHRUNKEN: attacks.shrink(x_hat, sigma),
+            WIENER: attacks.wiener_filter(x_hat, sigma, moments),
+            LEARNT: attacks.denoise(x_hat, std, denoiser),
+            DRAWN: attacks.posterior_sample(x_hat, std, denoiser, drawn, steps=p.draw_steps),
+            LISTED: attacks.list_posterior(x_hat, sigma, listed) @ listed,
         }
 
     errors, pairs = [], []
@@ -184,8 +175,7 @@ def _denoiser(
         raise ValueError(f"weights must be {RECORDED!r} or {TRAINED!r}; got {p.weights!r}")
     generator = study.generator("denoiser")
     denoiser = Denoiser(generator)
-    folder = data_folder(study, "MNIST")
-    full = datasets.classified("MNIST", Path(folder) if folder else None, "train")
+    full = datasets.classified("MNIST", study.data_root, "train")
     unseen = {row.tobytes() for row in _bytes(attacked.inputs)}
     own = full.inputs[[row.tobytes() not in unseen for row in _bytes(full.inputs)]]
     losses: list[float] = []
@@ -228,7 +218,6 @@ def _texts(denoiser: Denoiser) -> pd.DataFrame:
 
 
 def _tensors(weights: pd.DataFrame) -> dict[str, torch.Tensor]:
-    """Return the weights of a table of texts."""
     found = {}
     for name, shape, text in weights.itertuples(index=False):
         values = np.frombuffer(base64.b64decode(text), "<f2").astype(np.float32)
@@ -247,7 +236,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         every(len(learnt), ratios_at_most(learnt, 1.0)),
         f"from sigma = {low:g} to {high:g} the denoiser errs less on digits that it has not seen "
         "than the filter that knows their mean and covariance",
-        ours="its error over the filter's: " + _listing(learnt),
+        ours="its error over the filter's: " + list_ratios(learnt, "sigma"),
         tolerance="4 standard errors",
         stand_in=tables.stand_in,
     )
@@ -255,9 +244,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     yield check(
         "O-116",
         every(len(floor), ratios_at_most(floor)),
-        "at no noise does the denoiser err less than the posterior mean over a list that holds "
-        "the record",
-        ours="the list's error over the denoiser's: " + _listing(floor),
+        ours="the list's error over the denoiser's: " + list_ratios(floor, "sigma"),
         tolerance=f"{MARGIN:.0%}, 4 standard errors included",
         stand_in=tables.stand_in,
     )
@@ -267,11 +254,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     yield check(
         "O-117",
         every(len(drawn), ratios_at_least(drawn, least), ratios_at_most(drawn, most)),
-        f"a draw of the diffusion model in {tables.parameters.draw_steps} steps errs by {least:g} "
-        "times the denoiser's mean squared error or more, and by less than "
-        f"{most:g} times, from sigma = {low:g} to {UP_TO:g}: an exact draw from the posterior, in "
-        "many steps, has twice",
-        ours=_listing(drawn),
+        ours=list_ratios(drawn, "sigma"),
         tolerance="4 standard errors; the range was set after the recorded run",
         stand_in=tables.stand_in,
         decided_by="more records",
@@ -284,17 +267,10 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     yield check(
         "O-118",
         bool(len(ratio)) and (ratio - STANDARD_ERRORS * chance > COSTS).all(),
-        "on garments, which it has not learnt, the denoiser of digits gains less: its error over "
-        f"that of the shrunken copy, which needs no prior, is more than {COSTS:g} times as large "
-        f"as on digits, from sigma = {low:g} to {UP_TO:g}",
-        ours=_listing(pd.DataFrame({"sigma": ratio.index, "ratio": ratio.to_numpy()})),
+        ours=list_ratios(ratio.reset_index(), "sigma"),
         tolerance="4 standard errors",
         stand_in=tables.stand_in,
     )
-
-
-def _listing(table: pd.DataFrame) -> str:
-    return ", ".join(f"{r['ratio']:.2f} (sigma = {r['sigma']:g})" for _, r in table.iterrows())
 
 
 _LOOKS = {
@@ -330,9 +306,7 @@ def draw(tables: Tables) -> Figure:
             for axis, sigma in zip(row, sigmas, strict=True):
                 picture(axis, tables.images[f"{data} {sigma:g} {attacker}"])
             if data == DIGITS:
-                row[0].set_ylabel(
-                    attacker.replace(" ", "\n", 1), rotation=0, ha="right", va="center", fontsize=8
-                )
+                name_row(row[0], attacker)
         for axis, sigma in zip(axes[0], sigmas, strict=True):
             axis.set_title(f"{sigma:g}", fontsize=9)
         side.suptitle(f"{data}, released with noise $\\sigma$ =", fontsize=10)
@@ -342,18 +316,8 @@ def draw(tables: Tables) -> Figure:
 
 
 def _curves(axis: Axes, errors: pd.DataFrame, data: str) -> None:
-    for attacker, (colour, marker) in _LOOKS.items():
-        own = errors[errors["attacker"] == attacker]
-        axis.errorbar(
-            own["sigma"],
-            own["MSE"],
-            2 * own["standard error"],
-            color=colour,
-            marker=marker,
-            ms=4,
-            label=attacker,
-        )
-    axis.set(xscale="log", yscale="log", ylim=(1e-3, 1), xlabel=r"noise multiplier $\sigma$")
+    draw_errors(axis, errors, "sigma", _LOOKS, 4)
+    axis.set(ylim=(1e-3, 1), xlabel=r"noise multiplier $\sigma$")
     if data == DIGITS:
         axis.set_ylabel("mean squared error")
     else:

@@ -112,18 +112,14 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     ratio = by_setting.max() / by_setting.min()
     nearer = (table["multiple"] < math.sqrt(0.5)) == (table["limit"] == 0.5)
     verdict = check(
-        "beyond/matched_vmf",
+        "O-057",
         (ratio > 1.8).all()
         and nearer[table["p"] > table["p"].min()].all()
         and (np.diff(off) < 0).all()
         and off.iloc[-1] < p.room,
-        "for one release of a unit vector, notions that compare a direction with its opposite "
-        "(epsilon and the certified ReRo of a run) match sigma with a concentration of "
-        "sqrt(p)/(2 sigma), those that compare it with other directions or itself with "
-        "sqrt(p)/sigma, up to a term that vanishes as p grows",
         ours=f"{table['notion'].nunique()} notions at {len(ratio)} settings; largest over smallest "
         f"{ratio.iloc[-1]:.2f} at p = {table['p'].max():,}; relative deviation at most "
         + ", ".join(f"{value:.1g} (p = {size:,})" for size, value in off.items()),
         tolerance=f"{p.room:g} in the largest dimension",
     )
-    yield from shared_by(verdict, "O-057")
+    yield from shared_by(verdict, "beyond/matched_vmf")

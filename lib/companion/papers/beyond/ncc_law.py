@@ -121,14 +121,12 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     yield check(
         "O-001",
         follows,
-        "simulated NCCs follow the non-central t law",
         ours=f"{largest} over N = " + ", ".join(map(str, law["N"])),
         tolerance=tolerance,
     )
     yield check(
         "O-002",
         covered,
-        "no record's exact tail exceeds the data-free one",
         ours=f"{len(digits)} MNIST images, {len(tables['data-free'])} thresholds; contrasts "
         f"{digits['contrast'].min():.2f} to {digits['contrast'].max():.2f}",
     )
@@ -152,7 +150,6 @@ def judge_exceedance(table: pd.DataFrame) -> Iterator[Verdict]:
     yield check(
         "O-003",
         exceeds and ((largest["share above"] - 0.5).abs() < HALF_MARGIN).all(),
-        "the share of single reconstructions above the printed bound tends to one half as N grows",
         ours=f"share above {shares}; at N = {table['N'].max():g} "
         + ", ".join(f"{share:.4f}" for share in largest["share above"]),
     )

@@ -4,8 +4,6 @@ import math
 
 import numpy as np
 
-__all__ = ["portions", "power_at_level"]
-
 
 def portions(count: int, most: int) -> list[int]:
     """Return numbers of at most ``most``, which is at least 1, that add up to a count."""

@@ -20,6 +20,9 @@ from companion.exhibit import BLACK
 from companion.experiments.informed_adversary import replay_steps
 from companion.papers.beyond.learnt_prior import recorded_denoiser
 from companion.papers.beyond.record_errors import (
+    draw_errors,
+    list_ratios,
+    name_row,
     ratio_of_means,
     ratios_at_least,
     ratios_at_most,
@@ -96,8 +99,6 @@ HIDDEN = 2 / 3
 #: denoiser is judged; both set after a first run
 LIST_HIDDEN, LIST_TELLS = 0.4, 0.15
 
-
-_PAYING = f"{PAYS[0]} <= epsilon <= {PAYS[1]}"
 ALTERED = {
     "pairs": {
         "ratio": (
@@ -283,26 +284,18 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     both = set(PAYS) <= set(pairs["epsilon"])
     yield from shared_by(
         check(
-            "beyond/prior_on_run",
+            "O-121",
             every(both, *parts),
-            f"at epsilon = {PAYS[0]:g}, where paper C's search errs more than the mean image, and "
-            f"at {PAYS[1]:g}, a denoiser on the same gradients errs less than half as much as the "
-            "search, and less than three quarters of the mean image",
-            ours="over the search: " + _listing(over[LEARNT, SEARCH]) + "; over the mean image: "
-            f"{_listing(over[LEARNT, MEAN])}",
+            ours=f"over the search: {list_ratios(over[LEARNT, SEARCH], 'epsilon')}; over the mean "
+            f"image: {list_ratios(over[LEARNT, MEAN], 'epsilon')}",
             tolerance="4 standard errors",
             stand_in=tables.stand_in,
             decided_by="more targets",
         ),
-        "O-121",
+        "beyond/prior_on_run",
     )
     hidden = pairs.query("other == @CLASS and epsilon <= @NOTHING")
     beside = {one: hidden.query("one == @one") for one in (LEARNT, BY_CLASS, LISTED)}
-    statement = (
-        f"up to epsilon = {NOTHING:g} the gradients add next to nothing to the label: the mean of "
-        "other digits of that label errs less than the denoiser, and who has their covariance, or "
-        "the record on a list, is left with two thirds of its error or more"
-    )
     if len(hidden):
         yield check(
             "O-122",
@@ -310,15 +303,15 @@ def judge(tables: Tables) -> Iterator[Verdict]:
                 ratios_at_least(beside[LEARNT], 1.0),
                 *(ratios_at_least(beside[one], HIDDEN) for one in (BY_CLASS, LISTED)),
             ),
-            statement,
             ours="over the mean of the label: "
-            + "; ".join(f"{one} {_listing(of)}" for one, of in beside.items()),
+            + "; ".join(f"{one} {list_ratios(of, 'epsilon')}" for one, of in beside.items()),
             tolerance="4 standard errors",
             stand_in=tables.stand_in,
             decided_by="more targets",
         )
     else:
-        yield not_run("O-122", statement, "a run with the mean of the label")
+        claim = registry.claims()["O-122"].claim
+        yield not_run("O-122", claim, "a run with the mean of the label")
     listed = pairs.query("one == @LISTED")
     over_mean = listed.query("other == @MEAN")
     few, rest = (
@@ -333,18 +326,11 @@ def judge(tables: Tables) -> Iterator[Verdict]:
             ratios_at_least(few, LIST_HIDDEN),
             ratios_at_most(rest, LIST_TELLS),
         ),
-        "who has the record on a list, and its label, errs no more than the denoiser at any "
-        f"epsilon; to epsilon = {NOTHING:g} even that leaves {LIST_HIDDEN:.0%} of the mean image's "
-        f"error, and from {PAYS[0]:g} on less than {LIST_TELLS:.0%}",
-        ours=f"over the mean image: {_listing(over_mean)}",
+        ours=f"over the mean image: {list_ratios(over_mean, 'epsilon')}",
         tolerance="4 standard errors",
         stand_in=tables.stand_in,
         decided_by="more targets",
     )
-
-
-def _listing(table: pd.DataFrame) -> str:
-    return ", ".join(f"{r['ratio']:.2f} (epsilon = {r['epsilon']:g})" for _, r in table.iterrows())
 
 
 def caption(tables: Tables) -> str:
@@ -359,7 +345,6 @@ def caption(tables: Tables) -> str:
 
 
 def _looks(tables: Tables) -> dict[str, tuple[str, str]]:
-    """Return how attackers look that were run."""
     ran = set(tables["errors"]["attacker"])
     return {attacker: look for attacker, look in _LOOKS.items() if attacker in ran}
 
@@ -370,9 +355,7 @@ def _pictures(figure: SubFigure, tables: Tables, epsilons: Sequence[float]) -> N
     for row, attacker in zip(axes, looks, strict=True):
         for axis, epsilon in zip(row, epsilons, strict=True):
             picture(axis, tables.images[f"{epsilon:g} {attacker}"])
-        row[0].set_ylabel(
-            attacker.replace(" ", "\n", 1), rotation=0, ha="right", va="center", fontsize=8
-        )
+        name_row(row[0], attacker)
     for axis, epsilon in zip(axes[0], epsilons, strict=True):
         axis.set_title(f"{epsilon:g}", fontsize=9)
     figure.suptitle("epsilon =", fontsize=10)
@@ -389,19 +372,8 @@ def draw(tables: Tables) -> Figure:
     else:
         figure = right = plt.figure(figsize=(5.6, 4.0), layout="constrained")
     axis = right.subplots()
-    for attacker, (colour, mark) in _looks(tables).items():
-        own = errors[errors["attacker"] == attacker]
-        axis.errorbar(
-            own["epsilon"],
-            own["MSE"],
-            2 * own["standard error"] if mark else None,
-            color=colour,
-            marker=mark,
-            ls="-" if mark else "--",
-            ms=4.5,
-            label=attacker,
-        )
-    axis.set(xscale="log", yscale="log", xlabel="epsilon", ylabel="mean squared error")
+    draw_errors(axis, errors, "epsilon", _looks(tables), 4.5)
+    axis.set(xlabel="epsilon", ylabel="mean squared error")
     # once a list names the record its error is that of rounding
     others = errors[errors["attacker"] != LISTED]["MSE"]
     axis.set_ylim(others.min() / 2, 30 * others.max())

@@ -1,9 +1,12 @@
 """Errors of attackers on the same records: means and ratios with their standard errors."""
 
 import math
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 
 from companion.exhibit import at_least, at_most
 
@@ -44,3 +47,26 @@ def ratios_at_most(pairs: pd.DataFrame, most: float = 1 + MARGIN) -> bool | None
 def ratios_at_least(pairs: pd.DataFrame, least: float) -> bool | None:
     """Whether ratios are at least a number; as :func:`ratios_at_most`."""
     return at_least(pairs["ratio"], least, pairs["standard error"])
+
+
+def list_ratios(pairs: pd.DataFrame, over: str) -> str:
+    """Return ratios in words, each with its noise or its epsilon."""
+    return ", ".join(f"{r['ratio']:.2f} ({over} = {r[over]:g})" for _, r in pairs.iterrows())
+
+
+def draw_errors(
+    axis: Axes, errors: pd.DataFrame, over: str, looks: Mapping[str, tuple[str, str]], size: float
+) -> None:
+    """Draw mean squared errors with two standard errors; dashed and without those if unmarked."""
+    for attacker, (colour, mark) in looks.items():
+        own = errors[errors["attacker"] == attacker]
+        bars = 2 * own["standard error"] if mark else None
+        look: dict[str, Any] = {"color": colour, "marker": mark, "ls": "-" if mark else "--"}
+        axis.errorbar(own[over], own["MSE"], bars, ms=size, label=attacker, **look)
+    axis.set(xscale="log", yscale="log")
+
+
+def name_row(axis: Axes, attacker: str) -> None:
+    """Write an attacker's name beside a row of pictures."""
+    name = attacker.replace(" ", "\n", 1)
+    axis.set_ylabel(name, rotation=0, ha="right", va="center", fontsize=8)

@@ -6,8 +6,6 @@ import torch
 
 from reconrisk.training import Weights
 
-__all__ = ["clipped_gradient"]
-
 
 def clipped_gradient(
     weights: Weights, record: torch.Tensor, label: torch.Tensor, max_grad_norm: float = math.inf

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -70,8 +69,7 @@ ALTERED = {
 @measurement
 def measure(study: Context) -> Tables:
     p = study.parameters
-    folder = data_folder(study, p.dataset)
-    data = datasets.classified(p.dataset, Path(folder) if folder else None, "all")
+    data = datasets.classified(p.dataset, study.data_root, "all")
     return Tables(
         {
             "kinds": _kinds(study),
@@ -244,7 +242,6 @@ def _secrets(study: Context) -> pd.DataFrame:
 
 
 def _summaries() -> pd.DataFrame:
-    """Sampled runs in one number: certified, by closed forms, by a mu."""
     rows = []
     for sigma, q, steps in SETTINGS:
         run, root = DPSGD(sigma, q, steps), q * math.sqrt(steps)
@@ -309,8 +306,6 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     yield check(
         "O-106",
         within(kinds["success"], kinds["survives"], kinds["standard error"], MARGIN),
-        "the bound for each kind of knowledge is attained on runs where two labels have opposite "
-        "gradients: a pair, an earlier release, a copy in the data, unequal secrets, near matches",
         ours=f"off by {(kinds['success'] - kinds['survives']).abs().max():.4f} at most",
         tolerance=f"{MARGIN:g}, errors included",
     )
@@ -336,9 +331,6 @@ def _broken(tables: Tables) -> Verdict:
     return check(
         "O-105",
         every(safe, bool((least > EXCESS * knowing["old bound"]).all())),
-        f"up to mu = {UP_TO:g} an attacker who knows a digit's label, or its lower half coarsely, "
-        f"names it over {EXCESS:g} times as often as the bound allows at the prior without that "
-        "knowledge; without it nobody exceeds that bound",
         ours=f"{ratio.min():.1f} to {ratio.max():.0f} times",
         stand_in=tables.stand_in,
     )
@@ -353,9 +345,6 @@ def _weighted(kinds: pd.DataFrame, secrets: pd.DataFrame) -> Verdict:
     return check(
         "O-107",
         every(attained, sound, bool((gain[noisy] >= LOWER).all() and (gain >= 0).all())),
-        "unequal secrets are harder than the likeliest one suggests: weighing them lowers the "
-        f"bound by {LOWER:.0%} at least up to mu = 1, no attack exceeds it, and for two opposite "
-        "candidates it is attained",
         ours=f"lower by {gain.min():.0%} to {gain.max():.0%}",
     )
 
@@ -373,9 +362,6 @@ def _gain(kinds: pd.DataFrame, images: pd.DataFrame) -> Verdict:
     return check(
         "O-108",
         every(kept, bool(over[noisy].all())),
-        "over the best guess with the same knowledge an attacker gains at most the total "
-        "variation, whatever he knows; a copy in the data, which is no knowledge but another "
-        "release, breaks that too, up to mu = 1",
         ours=f"{(gain / most)[~copy].max():.2f} of it at most; with a copy "
         f"{(gain / most)[noisy].min():.2f} times at least",
         tolerance=f"{MARGIN:g}, errors included",
@@ -395,11 +381,6 @@ def _summary(table: pd.DataFrame) -> Verdict:
         bool((short > 0).all() and len(little) and (attribute > 0).all() and kept)
         and bool((table["remainder"] > 1).all() and (below > 0).all())
         and bool((at_least >= 1).all() and (wide <= WIDE).all()),
-        "the closed form for the advantage, without its remainder, and the Gaussian limit lie "
-        f"below the certified values, and up to sigma = {LITTLE:g} the closed form for an attribute"
-        " below what an attack gains; the remainder alone is above one. The smallest Gaussian "
-        f"curve above a run's promises at most {WIDE - 1:.0%} too much success, from a prior of "
-        f"{KAPPA:g} to one half",
         ours=f"advantage short by {short.min():.0%} to {short.max():.0%}, an attribute's by "
         f"{attribute.min():.0%} to {attribute.max():.0%}; success by the limit by "
         f"{below.min():.0%} to {below.max():.0%}; too much by {(wide - 1).max():.0%} at most",
@@ -416,19 +397,14 @@ CAPTION = (
 )
 
 
-def _shown(kinds: pd.DataFrame) -> float:
-    """The mu that is shown on the left: 1 or the nearest."""
-    mus = kinds["mu"].unique()
-    return float(mus[np.abs(mus - 1).argmin()])
-
-
 @drawing
 def draw(tables: Tables) -> Figure:
     kinds, images, secrets = tables["kinds"], tables["images"], tables["secrets"]
     figure, (left, middle, right) = plt.subplots(
         1, 3, figsize=(8.4, 3.4), width_ratios=(1.1, 1, 0.9), layout="constrained"
     )
-    at = kinds[kinds["mu"] == _shown(kinds)].reset_index(drop=True)
+    away = (kinds["mu"] - 1).abs()
+    at = kinds[away == away.min()].reset_index(drop=True)
     left.barh(at.index, at["old bound"], height=0.6, fill=False, edgecolor=GREY)
     left.plot(at["success"], at.index, "o", color=BLUE, zorder=4)
     for place, row in at.iterrows():

@@ -106,7 +106,10 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     agree = within(simulated["simulated"], simulated["tail"], error, MARGIN)
     off = (simulated["simulated"] - simulated["tail"]).abs().max()
     exact = (priors["log prior"] - priors["by integers"]).abs().max() < 1e-9
-    part, start = table[table["share"] < 1], _blind_guesses(tables)
+    part = table[table["share"] < 1]
+    # a blind guess, right with the probability of the prior, beats the printed bound by decades
+    start = part[part["epsilon"] == part["epsilon"].min()]
+    start = start.assign(behind=start["prior"] - start["printed bound"])
     sixty = np.isclose(part["share"], 0.6)
     sixty = part[sixty] if sixty.any() else part
     telling = sixty[(sixty["bound"] > -2) & (sixty["printed bound"] < -20)]
@@ -115,11 +118,8 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     holds = exact and start["behind"].min() > 5 and len(telling) > 0 and same
     at_sixty = start[np.isclose(start["share"], 0.6)]
     verdict = check(
-        "beyond/small_priors",
+        "O-024",
         holds and agree,
-        "the prior success is the binomial tail (exact integers, simulated images); for rho < 1 a "
-        "blind guess beats the printed upper bound, and the bound from the tail exceeds 0.01 where "
-        "the printed one is below 1e-20",
         ours=f"guesses ahead by 10^{start['behind'].min():.0f} or more at epsilon = 1, for rho = "
         "0.6 by "
         + " and ".join(f"10^{row.behind:.0f} (d = {row.d})" for row in at_sixty.itertuples())
@@ -128,17 +128,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         tolerance=f"{MARGIN:g} for simulated shares, with {STANDARD_ERRORS:g} standard errors "
         "inside",
     )
-    yield from shared_by(verdict, "O-024")
-
-
-def _blind_guesses(tables: Tables) -> pd.DataFrame:
-    """By how many decades a blind guess beats the printed bound.
-
-    It succeeds with the prior's probability; at the least epsilon, for shares below one.
-    """
-    table = tables["curves"]
-    start = table[(table["share"] < 1) & (table["epsilon"] == table["epsilon"].min())]
-    return start.assign(behind=start["prior"] - start["printed bound"])
+    yield from shared_by(verdict, "beyond/small_priors")
 
 
 CAPTION = (

@@ -15,14 +15,7 @@ from matplotlib.figure import Figure
 
 from companion.exhibit import *
 from companion.exhibit import DEFENCES
-from companion.experiments.client_grid import (
-    GRID,
-    Grid,
-    batches_of,
-    network_of,
-    run_grid,
-    updates_of,
-)
+from companion.experiments import client_grid
 from companion.experiments.clients import Setting, pictures
 from companion.papers.beyond.defended_clients import DEFENDED_GRID, OURS, short_title
 from reconrisk import bounds
@@ -32,7 +25,7 @@ from reconrisk.metrics import rmse
 from reconrisk.training import update_jacobian
 
 PARAMETERS = {
-    **GRID,
+    **client_grid.GRID,
     "local_steps": DEFENDED_GRID["local_steps"],
     "small_side": Parameter("int", 8, 8, OURS, "pixels a side for the small network", low=8),
     "small_channels": Parameter("int", 16, 16, OURS, "channels of its first stage", low=1),
@@ -80,7 +73,7 @@ SHARES = (0.0, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.97, 0.98, 0.99, 0.995)
 def measure(study: Context) -> Tables:
     p = study.parameters
     small = dataclasses.replace(
-        Grid.of(study),
+        client_grid.Grid.of(study),
         side=p.small_side,
         network="ConvNet",
         channels=p.small_channels,
@@ -115,13 +108,13 @@ def fitted_settings(local_steps: Sequence[int]) -> list[Setting]:
     return [Setting(defence, value) for defence, values in ends.items() for value in values]
 
 
-def fits(study: Context, small: Grid) -> pd.DataFrame:
+def fits(study: Context, small: client_grid.Grid) -> pd.DataFrame:
     """Least squares, floors and gradient inversion of the same batches, by setting."""
     p, n = study.parameters, study.parameters.fitted_size
     settings = fitted_settings(p.local_steps)
     shared = {"grid": dataclasses.asdict(small), "batch_size": n, "batches": p.fitted_batches}
     tasks = [shared | {"setting": [s.defence, s.strength]} for s in settings]
-    descended = run_grid(
+    descended = client_grid.run_grid(
         study, ["GradientInversion"], settings, [n], aware=(False, True), grid=small
     ).query(f"batch < {p.fitted_batches}")
     inverted = descended.groupby(["setting", "aware"], sort=False)["RMSE"].mean()
@@ -159,13 +152,13 @@ def fit_and_bound(task: dict[str, Any]) -> dict[str, Any]:
     of one; -1 where it is infinite), ``"RMSE"`` by picture; and ``"floor"``, van Trees' bound per
     pixel with the batches' mean information.
     """
-    grid, setting = Grid(**task["grid"]), Setting(*task["setting"])
-    network = network_of(grid).double()
-    drawn = batches_of(grid, task["batch_size"])
+    grid, setting = client_grid.Grid(**task["grid"]), Setting(*task["setting"])
+    network = client_grid.network_of(grid).double()
+    drawn = client_grid.batches_of(grid, task["batch_size"])
     images, labels = (part[: task["batches"]] for part in (drawn.images.double(), drawn.labels))
     some = dataclasses.replace(drawn, images=images, labels=labels)
     law = law_of_others(grid)
-    released = updates_of(grid, network, some, setting)
+    released = client_grid.updates_of(grid, network, some, setting)
     known = [
         information(network, (images[k], labels[k]), released.take(slice(k, k + 1)), setting)
         for k in range(len(images))
@@ -186,10 +179,9 @@ def fit_and_bound(task: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def law_of_others(grid: Grid) -> NormalLaw:
-    """The normal law of the pictures that are not attacked."""
+def law_of_others(grid: client_grid.Grid) -> NormalLaw:
     images, _ = pictures(grid.data, grid.data_root, grid.side)
-    private = batches_of(grid, 1).images.flatten(0, 1).cpu()
+    private = client_grid.batches_of(grid, 1).images.flatten(0, 1).cpu()
     theirs = (images[:, None] == private[None]).flatten(2).all(dim=2).any(dim=1)
     return NormalLaw.of(images[~theirs])
 
@@ -253,12 +245,12 @@ def fitted(
     return found
 
 
-def ranks(grid: Grid, sizes: Sequence[int]) -> pd.DataFrame:
+def ranks(grid: client_grid.Grid, sizes: Sequence[int]) -> pd.DataFrame:
     """Rank of the first batch of each size over the share that is pruned or dropped."""
-    network = network_of(grid).double()
+    network = client_grid.network_of(grid).double()
     rows = []
     for n in sizes:
-        batches = batches_of(grid, n)
+        batches = client_grid.batches_of(grid, n)
         images, labels = batches.images[0].double(), batches.labels[0]
         values, jacobian = update_jacobian(network, images, labels)
         matrix, unknowns = as_numpy(jacobian), images.numel()
@@ -293,8 +285,6 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     yield check(
         "O-048",
         exact.drop(most.name).all(),
-        "after clipping, local steps, and dropping or pruning of 90 per cent of the entries "
-        "least squares recover the batch from a small convolutional network's update",
         ours=f"errors below {RECOVERED:g}, {p.fitted_batches * p.fitted_size} pictures in batches "
         f"of {p.fitted_size}",
     )
@@ -304,8 +294,6 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         (kept["rank"] <= kept[["entries", "unknowns"]].min(axis=1)).all()
         and (kept.loc[kept["share"] == 0.99, "determined"] < 1).all()
         and not most["determined"],
-        "with 99 per cent pruned fewer entries than pixels remain, and they do not determine "
-        "the batch",
         ours=f"{int(most['entries'])} entries, {int(most['unknowns'])} pixels",
     )
     better = (noisy["least squares"] < 0.7 * noisy["oblivious inversion"]).all()
@@ -314,9 +302,6 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     yield check(
         "O-050",
         better and floors and near,
-        "noise leaves a floor for every attack on average over a normal law of pictures; least "
-        f"squares that know this law come within a factor of {NEAR:g} of it and have less than "
-        "seven tenths of the error of inversion",
         ours=f"{over_floor.min():.1f} to {over_floor.max():.1f} times the floor of the mean; at .1 "
         f"{heavy['least squares']:.2f}, inversion {heavy['oblivious inversion']:.1f}; "
         f"{p.fitted_batches * p.fitted_size} pictures",

@@ -14,7 +14,7 @@ import pandas as pd
 from scipy import linalg
 
 from companion.exhibit import *
-from reconrisk import bounds, datasets, special
+from reconrisk import bounds, datasets, special, two_layer
 from reconrisk.attacks import (
     Refinement,
     TensorReconstruction,
@@ -24,33 +24,6 @@ from reconrisk.attacks import (
     tensor_attack,
 )
 from reconrisk.metrics import match, projection_error
-from reconrisk.two_layer import (
-    LocalSteps,
-    OutputGradient,
-    TwoLayer,
-    aggregate_gradients,
-    gradient_jacobians,
-    release_output_gradient,
-)
-
-__all__ = [
-    "ATTACKS",
-    "EXACT",
-    "OURS",
-    "Case",
-    "attack_case",
-    "attacked",
-    "bound_case",
-    "draw_case",
-    "draw_records",
-    "floors",
-    "local_steps",
-    "moments_case",
-    "networks_parameter",
-    "rms_error",
-    "shape_parameters",
-    "task_of_network",
-]
 
 #: label, colour and marker of every attack
 ATTACKS: dict[str, tuple[str, str, str]] = {
@@ -59,30 +32,18 @@ ATTACKS: dict[str, tuple[str, str, str]] = {
     "least squares": ("least squares", ORANGE, "o"),
 }
 OURS = "not printed: our own"
+#: parameters of the networks that are attacked, and of their batches
+NETWORKS = {
+    "dimension": Parameter("int", 12, 32, "d", "numbers in a record", low=4),
+    "count": Parameter("int", 3, 4, "B", "records of a batch", low=2),
+    "width": Parameter("int", 6000, 16000, "m", "neurons", low=1000),
+    "networks": Parameter("int", 6, 12, OURS, "networks with batches of their own", low=3),
+}
 
 #: root mean squared error of recovered unit records; rounding alone leaves 1e-12 at most
 EXACT = 1e-6
 #: the same under noise, in multiples of the floor
 _NEAR = 2.0
-
-
-# Tasks of an exhibit -----------------------------------------------------------------------------
-
-
-def shape_parameters(
-    dimension: tuple[int, int], count: tuple[int, int], width: tuple[int, int]
-) -> dict[str, Parameter]:
-    """Parameters of network and batch, each in the quick and in the paper profile."""
-    return {
-        "dimension": Parameter("int", *dimension, "d", "numbers in a record", low=4),
-        "count": Parameter("int", *count, "B", "records of a batch", low=2),
-        "width": Parameter("int", *width, "m", "neurons", low=1000),
-    }
-
-
-def networks_parameter(quick: int, paper: int) -> Parameter:
-    """How many networks an exhibit attacks."""
-    return Parameter("int", quick, paper, OURS, "networks with batches of their own", low=3)
 
 
 def task_of_network(study: Context, number: int) -> dict[str, Any]:
@@ -112,19 +73,16 @@ def attacked(
     return as_table(tasks, study.sweep(function, tasks, label, threads=1))
 
 
-# One case ----------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Case:
     """One network, one batch and what is released of its gradient."""
 
-    network: TwoLayer
+    network: two_layer.TwoLayer
     #: of unit norm, shape (B, d)
     inputs: np.ndarray
-    released: OutputGradient
+    released: two_layer.OutputGradient
     #: of all records as one batch, for the bounds; differs from ``released`` for several clients
-    joint: OutputGradient
+    joint: two_layer.OutputGradient
     noise_std: float
     #: infinite for no clipping
     max_grad_norm: float
@@ -173,16 +131,16 @@ def draw_case(task: Mapping[str, Any]) -> Case:
     count, activation = task["count"] * clients, task.get("activation", "elu")
     x = draw_records(task.get("records", "random"), count, task["dimension"], draws)
     y = draw_labels(task.get("labels", "mixed"), count, draws)
-    network = TwoLayer(x.shape[1], task["width"], activation, task["seed"] >> 1)
+    network = two_layer.TwoLayer(x.shape[1], task["width"], activation, task["seed"] >> 1)
     how = dict(task.get("release", {}))
-    local = LocalSteps(*task["local"]) if "local" in task else None
+    local = two_layer.LocalSteps(*task["local"]) if "local" in task else None
     rng = np.random.default_rng([task["seed"], 1, task.get("draw", 0)])
-    joint = release_output_gradient(network, x, y, local=local, rng=rng, **how)
+    joint = two_layer.release_output_gradient(network, x, y, local=local, rng=rng, **how)
     released = joint
     if clients > 1:
         parts = zip(np.split(x, clients), np.split(y, clients), strict=True)
-        released = aggregate_gradients(
-            [release_output_gradient(network, own, labels) for own, labels in parts]
+        released = two_layer.aggregate_gradients(
+            [two_layer.release_output_gradient(network, own, labels) for own, labels in parts]
         )
     signed = special.tensor_orders(activation)[0] == 2
     clipping = how.get("max_grad_norm", np.inf)
@@ -196,7 +154,7 @@ def floors(case: Case) -> dict[str, float]:
     weights; ``"unit loosened"`` is loosened to a trace as in the paper; ``"floor"`` and
     ``"loosened"`` are both at the noise of the case.
     """
-    rows = gradient_jacobians(case.network, case.inputs, case.joint, free_residuals=True)
+    rows = two_layer.gradient_jacobians(case.network, case.inputs, case.joint, free_residuals=True)
     information = bounds.gradient_information(rows)
     if information.squared_norm > case.max_grad_norm**2:
         information = _up_to_scale(
@@ -290,19 +248,12 @@ def attack_case(task: dict[str, Any]) -> dict[str, Any]:
 
 
 def bound_case(task: dict[str, Any]) -> dict[str, Any]:
-    """Floors of a task that :func:`draw_case` reads, and ``pi_min``."""
-    case = draw_case(task)
-    return {**floors(case), "pi_min": _least_singular_value(case.inputs)}
+    return floors(draw_case(task))
 
 
 def moments_case(task: dict[str, Any]) -> dict[str, Any]:
-    """Errors of the tensor attacks and of their spans on a task, and ``pi_min``."""
-    case = draw_case(task)
-    return {**tensor_errors(case)[0], "pi_min": _least_singular_value(case.inputs)}
-
-
-def _least_singular_value(inputs: np.ndarray) -> float:
-    return float(np.linalg.svd(inputs, compute_uv=False)[-1])
+    """Errors of the tensor attacks and of their spans on a task."""
+    return tensor_errors(draw_case(task))[0]
 
 
 def _again(

@@ -12,19 +12,17 @@ from companion.exhibit import *
 from companion.papers.beyond.two_layer_attacks import (
     ATTACKS,
     EXACT,
+    NETWORKS,
     OURS,
     attack_case,
     attacked,
     local_steps,
-    networks_parameter,
-    shape_parameters,
     task_of_network,
 )
 from reconrisk.attacks import success_interval
 
 PARAMETERS = {
-    **shape_parameters((12, 32), (3, 4), (6000, 16000)),
-    "networks": networks_parameter(6, 12),
+    **NETWORKS,
     "restarts": Parameter("int", 16, 40, OURS, "further random starts where all fits fail", low=1),
     "widening": Parameter("int", 4, 4, OURS, "times more neurons where these fail", low=2),
 }
@@ -108,7 +106,6 @@ def measure(study: Context) -> Tables:
 
 
 def defences(p: Settings) -> dict[str, tuple[str, dict[str, Any]]]:
-    """Family and task parameters of every defence, by its name."""
     rows: dict[str, tuple[str, dict[str, Any]]] = {
         "none": ("no defence", {}),
         "clipping, C = 1": ("without noise", {"release": {"max_grad_norm": 1.0}}),
@@ -182,9 +179,6 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     yield check(
         "O-037",
         not own["how"].isin(["not", "undetermined"]).any() and (tensor > LARGE).all(),
-        "Without noise least squares recover the records exactly from every network under "
-        "clipping, dropout by neuron and by record, 2 to 5 local steps and secure aggregation, "
-        f"where the tensor attack's median error exceeds {LARGE:g}",
         ours=f"{(own['how'] == 'at once').sum()} of {len(own)} networks at once, the others from "
         f"more starts or neurons; tensor attack from {tensor.min():.1f} to {tensor.max():.1f}",
         tolerance=f"error {EXACT:g}",
@@ -200,10 +194,6 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         and gone.mean() >= 0.5
         and (lost.loc[gone, "least squares"] > EXACT).all()
         and np.isfinite(lost["unit loosened"]).all(),
-        "From a gradient pruned by 90% least squares recover the records exactly (in at least 4 of "
-        "5 networks), where the tensor attack's median error exceeds 0.5; for two records with one "
-        "label, pruned by 99%, the exact bound is infinite in most networks, its loosening to a "
-        "trace is not",
         ours=f"{solved.sum()} of {len(nine)} exact, {(nine['how'] == 'at once').sum()} at once; "
         f"bound infinite in {gone.sum()} of {len(gone)}",
         tolerance=f"error {EXACT:g}",
@@ -213,8 +203,6 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     yield check(
         "O-047",
         (bound["floor"] == 0).all(),
-        "without noise the exact bound is zero under clipping, dropout by neuron, local steps, "
-        "secure aggregation and pruning by 90%",
         ours=f"{len(bound)} networks under {bound['defence'].nunique()} defences",
     )
     masked = runs[runs["defence"] == "dropout by record .5"]
@@ -222,8 +210,6 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     yield check(
         "O-044",
         success_interval(exact, len(masked))[0] > 0.5 and masked["without masks"].median() > LARGE,
-        f"Under dropout by record plain least squares have errors above {LARGE:g}; masks and "
-        "records together are recovered exactly in more than half of all networks",
         ours=f"{exact} of {len(masked)} exact",
         tolerance="95% interval",
     )

@@ -131,7 +131,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     halves = [_half(mean.loc[steps]) for steps in mean.index.unique("T")]
     last = easy["sigma"].groupby("T").max()
     verdict = check(
-        "beyond/unlabelled_steps",
+        "O-073",
         bool(
             (easy["share matched"] > _NEARLY).all()
             and (ratio < _AS_GOOD).all()
@@ -141,11 +141,6 @@ def judge(tables: Tables) -> Iterator[Verdict]:
             and max(halves) < _HALF[1]
             and (filtered > _FILTERED).all()
         ),
-        f"up to {_EASY:g} of the noise at which components vanish, clustering tells the records' "
-        "steps apart and its averages are as good as with labels; it finds half of the steps at "
-        f"{_HALF[0]:g} to {_HALF[1]:g} of that noise, whatever their number, and is hardly better "
-        "than chance from there on. Other methods have other limits: on the lowest frequencies "
-        "alone clustering is far better than chance there",
         ours=f"all is matched at sigma = {', '.join(f'{s:.2g} (T = {t})' for t, s in last.items())}"
         f", and averaging divides the error by {gain:.0f}; half is at "
         f"{', '.join(f'{half:.2f}' for half in halves)} of the limit; at the limit "
@@ -155,11 +150,10 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         f"chance, {_FILTERED:g} after a filter, a factor of {_SAME:g} between numbers of steps",
         stand_in=tables.stand_in,
     )
-    yield from shared_by(verdict, "O-073")
+    yield from shared_by(verdict, "beyond/unlabelled_steps")
 
 
 def _means(tables: Tables) -> pd.DataFrame:
-    """Means over the runs, by T and noise."""
     return tables["matching"].groupby(["T", "sigma over limit"]).mean()
 
 
