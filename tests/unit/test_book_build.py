@@ -8,6 +8,7 @@ import io
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import nbformat
@@ -129,6 +130,42 @@ def test_a_run_leaves_the_tree_clean(checkout: Path) -> None:
     executed = checkout / "_build" / "run" / "quick" / "notebooks" / "paper" / "01_good.ipynb"
     assert "seed = 3" in executed.read_text()
     assert git(checkout, "status", "--porcelain") == ""
+
+
+HOLDER = """
+import sys, time
+from pathlib import Path
+from companion.cli.book import _claimed
+with _claimed(Path(sys.argv[1])):
+    print("builds", flush=True)
+    time.sleep(600)
+"""
+
+
+def test_two_builds_do_not_run_at_once(checkout: Path) -> None:
+    """The second is refused and touches nothing; the lock of a killed process is no obstacle."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "lib")}
+    first = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(checkout)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment,
+    )
+    try:
+        assert first.stdout is not None and first.stdout.readline() == "builds\n"
+        kept = checkout / "_build" / "source" / "_toc.yml"
+        kept.parent.mkdir()
+        kept.touch()
+        for command in (["html"], ["build"], ["build", "paper/01_good"], ["pdf"], ["links"]):
+            ran = CliRunner().invoke(book.app, command)
+            assert ran.exit_code == 1, ran.output
+            assert "another companion book command runs in" in ran.output + ran.stderr
+        assert kept.exists() and not (checkout / "_build" / "run").exists()
+    finally:
+        first.kill()
+        first.communicate()
+    ran = CliRunner().invoke(book.app, ["build", "paper/01_good"])
+    assert ran.exit_code == 0, ran.output
 
 
 def test_a_failing_notebook_fails_the_build_and_says_where(checkout: Path) -> None:

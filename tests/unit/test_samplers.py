@@ -275,7 +275,8 @@ def test_shuffling_lies_between_random_allocation_and_known_batches():
         least = privacy.epsilon(SampledRun(sigma, 1 / b, steps, "random-allocation"), DELTA)
         most = privacy.epsilon(SampledRun(sigma, 1 / b, steps, "cyclic"), DELTA)
         found = privacy.epsilon(shuffled, DELTA)
-        assert least.lower <= found.lower <= found.upper == most.upper
+        assert least.lower <= found.lower <= found.upper <= most.upper
+        assert (found.upper == most.upper) == (steps % b == 0)
 
 
 # Runs --------------------------------------------------------------------------------------------
@@ -297,6 +298,37 @@ def test_a_last_epoch_may_be_cut_short():
         privacy.epsilon(SampledRun(1.0, 1 / 8, t, "random-allocation"), DELTA) for t in (16, 20, 24)
     )
     assert whole.upper < part.lower and part.upper < more.lower
+
+
+def gaussian_delta(mu: float, epsilon: float) -> float:
+    """Return the delta of releases that move by so many deviations together."""
+    if mu == 0.0:
+        return 0.0
+    near, far = 0.5 * mu - epsilon / mu, -0.5 * mu - epsilon / mu
+    return float(stats.norm.cdf(near) - math.exp(epsilon) * stats.norm.cdf(far))
+
+
+@pytest.mark.parametrize(
+    "sigma, batches, steps", [(1.0, 8, 20), (0.3, 4, 2), (0.05, 10, 13), (30.0, 100, 40)]
+)
+def test_an_unfinished_epoch_tells_no_more_than_whether_it_took_the_record(sigma, batches, steps):
+    """The mixture of one epoch more and one less has its delta in closed form."""
+    run = SampledRun(sigma, 1 / batches, steps, "shuffle")
+    whole, rest = divmod(steps, batches)
+    share = rest / batches
+    for epsilon in (0.0, 0.1, 1.0, 5.0):
+        more, less = (gaussian_delta(math.sqrt(n) / sigma, epsilon) for n in (whole + 1, whole))
+        truth = share * more + (1 - share) * less
+        found = privacy.delta(run.dominating(), epsilon)
+        assert found.lower <= truth * (1 + 1e-12) and truth <= found.upper * (1 + 1e-12)
+        assert found.upper <= truth * 1.02 + 1e-12
+        assert privacy.delta(run, epsilon).lower <= found.upper
+    allocated = SampledRun(sigma, 1 / batches, steps, "random-allocation")
+    for kappa in (1e-6, 0.01, 0.5):  # all other gradients zero
+        assert bounds.rero(allocated, kappa).lower <= bounds.rero(run, kappa).upper
+    # an attacker who knows the order and a longer epoch know more
+    cyclic = privacy.epsilon(SampledRun(sigma, 1 / batches, steps, "cyclic"), DELTA)
+    assert privacy.epsilon(run, DELTA).upper <= cyclic.upper * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("sampler", ["poisson", "fixed", "random-allocation", "shuffle", "cyclic"])

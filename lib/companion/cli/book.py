@@ -14,6 +14,7 @@ from typing import Annotated, Any
 import nbformat
 import typer
 import yaml
+from filelock import FileLock, Timeout
 from rich.console import Console
 
 from companion.book.execute import Outcome, check_parameters, execute, notebooks_of
@@ -26,7 +27,7 @@ from companion.study.records import FOLDER
 from companion.study.running import Study
 from companion.study.stored import exhibit_cells, read_provenances
 from companion.study.tasks import ClusterError
-from reconrisk.cli.console import FAILED, usage_errors
+from reconrisk.cli.console import FAILED, fail, usage_errors
 
 app = typer.Typer(help="Run the notebooks and compile the book.", no_args_is_help=True)
 
@@ -98,21 +99,22 @@ def build(
     )
     run = build_folder / "run" / profile / "notebooks"
     tables = run.with_name("tables")
-    with usage_errors(kinds=(ClusterError,)), serve_children(cluster), tables_kept(tables):
-        outcomes = execute(
-            notebooks,
-            run,
-            parameters,
-            jobs=jobs,
-            console=console,
-            expected={name: seconds[name] for name, _ in notebooks if name in seconds},
-        )
-    failed = _report_failures(console, outcomes)
-    if only:  # the book needs all notebooks
-        _closing(console, f"Executed notebooks: {run}", failed)
-    for name, path in left:
-        _carry_over(project, path, run / f"{name}.ipynb", tables)
-    page = compile_book(project, run, console, tables=tables, jobs=jobs)
+    with _claimed(project):
+        with usage_errors(kinds=(ClusterError,)), serve_children(cluster), tables_kept(tables):
+            outcomes = execute(
+                notebooks,
+                run,
+                parameters,
+                jobs=jobs,
+                console=console,
+                expected={name: seconds[name] for name, _ in notebooks if name in seconds},
+            )
+        failed = _report_failures(console, outcomes)
+        if only:  # the book needs all notebooks
+            _closing(console, f"Executed notebooks: {run}", failed)
+        for name, path in left:
+            _carry_over(project, path, run / f"{name}.ipynb", tables)
+        page = compile_book(project, run, console, tables=tables, jobs=jobs)
     _closing(console, f"Open {page}" if page else "", failed or page is None)
 
 
@@ -121,7 +123,8 @@ def html(jobs: Draw = 2) -> None:
     """Compile the book from the outputs stored in the notebooks; run nothing."""
     project = registry.project_root()
     console = _console()
-    page = compile_book(project, project / "notebooks", console, jobs=jobs)
+    with _claimed(project):
+        page = compile_book(project, project / "notebooks", console, jobs=jobs)
     _closing(console, f"Open {page}" if page else "", page is None)
 
 
@@ -138,7 +141,7 @@ def pdf(
     project = registry.project_root()
     console = _console()
     target = project / "_build" / "reconstruction-risk.pdf"
-    with usage_errors():
+    with usage_errors(), _claimed(project):
         printed.find_chromium()
         fresh = not as_built
         if fresh and compile_book(project, project / "notebooks", console, jobs=jobs) is None:
@@ -170,7 +173,8 @@ def refresh(
         changed = judge_again(project, names)
         _closing(console, f"{len(changed)} of {len(names)} notebooks changed.", failed=False)
         return
-    with usage_errors(kinds=(ClusterError, ValueError)), serve_children(cluster):
+    faults = usage_errors(kinds=(ClusterError, ValueError))
+    with _claimed(project), faults, serve_children(cluster):
         outcomes, changed = refresh_notebooks(project, names, jobs=jobs, console=console)
     failed = _report_failures(console, outcomes)
     what = f"{len(changed)} of {len(names)} notebooks changed: {', '.join(changed) or 'none'}"
@@ -184,7 +188,8 @@ def spread(only: Only = None, jobs: Jobs = 2) -> None:
     console = Console()
     with usage_errors():
         names = [name for name, _ in _chosen(project, only, suffix=".py")]
-    outcomes, moved, faults = measure_spread(project, names, jobs=jobs, console=console)
+    with _claimed(project):
+        outcomes, moved, faults = measure_spread(project, names, jobs=jobs, console=console)
     failed = _report_failures(console, outcomes) or bool(faults)
     for fault in faults:
         console.print(fault, style="red", markup=False, highlight=False, soft_wrap=True)
@@ -197,7 +202,8 @@ def links() -> None:
     project = registry.project_root()
     console = _console()
     folder = project / "_build" / "links"
-    report = compile_book(project, project / "notebooks", console, folder, "linkcheck")
+    with _claimed(project):
+        report = compile_book(project, project / "notebooks", console, folder, "linkcheck")
     _closing(console, "Every address answers." if report else "", report is None)
 
 
@@ -273,6 +279,25 @@ def _python_path() -> str:
 
 
 # --- helpers ----------------------------------------------------------------------------------
+
+
+@contextmanager
+def _claimed(project: Path) -> Iterator[None]:
+    """Refuse to start where another command builds: each empties folders that the other fills.
+
+    The system takes the lock from a process that ends, however it ends.
+    """
+    folder = project / "_build"
+    folder.mkdir(exist_ok=True)
+    lock = FileLock(folder / "build.lock")
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        raise fail(f"another companion book command runs in {project}", FAILED) from None
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def _console() -> Console:

@@ -25,12 +25,13 @@ from reconrisk.privacy._releases import (
     Part,
     _normal_masses,
     _step_of,
+    log_square_of,
     part_of,
 )
 from reconrisk.privacy._saddle import LARGEST_OUTPUT
 from reconrisk.privacy._step import UNIT, Step
 
-__all__ = ["Binned", "FixedSizeBound", "bin_outputs"]
+__all__ = ["Announced", "Binned", "FixedSizeBound", "bin_outputs"]
 
 _ROUGH, _CELLS = 600, 1 << 17
 #: bins of a statistic, and deviations that they reach
@@ -191,6 +192,79 @@ class _FixedSizePart:
         # what the likely law has beyond the lowest loss counts as certain for either
         ends = near_up, far_up + near_down
         return _step_of(-0.5 * width * middle, width, nu, mu, error, ends, lost=far_down)
+
+
+@dataclass(frozen=True)
+class Announced(Composable):
+    """A release of all records that may leave the record out, and tells whether it did.
+
+    Parameters
+    ----------
+    noise_multiplier : float
+    rate : float
+        Probability with which it takes the record.
+    """
+
+    noise_multiplier: float
+    rate: float
+
+    @property
+    def shift(self) -> float:
+        """Deviations by which the record moves a release that takes it."""
+        return 1.0 / float(self.noise_multiplier)
+
+    @property
+    def share(self) -> float:
+        """Probability with which a release takes the record."""
+        return float(self.rate)
+
+    @property
+    def log_square(self) -> float:
+        """Logarithm of the mean square of a release's likelihood ratio."""
+        return log_square_of(float(self.noise_multiplier), self.share)
+
+    def part(self) -> Part:
+        """Return the part of a composition that this release is."""
+        return _AnnouncedPart(self)
+
+
+class _AnnouncedPart:
+    """The losses of a Gaussian release, or none."""
+
+    cells, finest = _CELLS, 0.0
+    lowest, highest = -math.inf, math.inf
+
+    def __init__(self, release: Announced) -> None:
+        self.steps, self._a, self._rate = int(release.steps), release.shift, release.share
+
+    def table(self, spill: float) -> tuple[np.ndarray, np.ndarray]:
+        end = self._end(spill)
+        edges = np.linspace(self._a - end, end, 2 * _ROUGH + 1)
+        loss = self._a * (0.5 * (edges[1:] + edges[:-1]) - 0.5 * self._a)
+        mass = self._rate * _normal_masses(edges, 0.0)[0]
+        loss, mass = np.append(loss, 0.0), np.append(mass, 1.0 - self._rate)
+        used = mass > 0.0
+        return loss[used], np.log(mass[used])
+
+    def _end(self, spill: float) -> float:
+        return min(self._a - float(sc.ndtri(0.25 * spill / self.steps)), LARGEST_OUTPUT)
+
+    def step(self, width: float, spill: float) -> Step:
+        a, r = self._a, self._rate
+        top = a * (self._end(spill) - 0.5 * a)
+        halves = 2 * max(math.ceil(top / width), 1)
+        edges = 0.5 * a + 0.5 * width / a * np.arange(-halves, halves + 1.0)
+        (nu, miss), (mu, slip) = (_normal_masses(edges, mean) for mean in (0.0, a))
+        nu, mu = r * nu, r * mu
+        nu[halves] += 1.0 - r  # no loss where the record is left out
+        mu[halves] += 1.0 - r
+        error = (2.0 + a) * np.maximum(miss, slip) + UNIT * 64.0
+        low, high = edges[0], edges[-1]
+        # what mu has below the lowest loss counts as certain
+        certain = float(sc.ndtr(a - high)) + float(sc.ndtr(low - a))
+        ends = r * float(sc.ndtr(-high)), r * certain
+        lost = r * float(sc.ndtr(low))
+        return _step_of(-0.5 * width * halves, width, nu, mu, error, ends, lost=lost)
 
 
 @dataclass(frozen=True)

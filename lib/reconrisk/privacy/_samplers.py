@@ -18,7 +18,7 @@ from scipy import special as sc
 from reconrisk import arguments
 from reconrisk._types import DPSGD, Enclosure
 from reconrisk.privacy._allocation import Allocation
-from reconrisk.privacy._fixed_size import Binned, FixedSizeBound, bin_outputs
+from reconrisk.privacy._fixed_size import Announced, Binned, FixedSizeBound, bin_outputs
 from reconrisk.privacy._releases import Release
 
 __all__ = [
@@ -123,7 +123,8 @@ class SampledRun(Bracketed):
       2025), and there are data that attain it.
     - *fixed*: from above, a pair that dominates every step; from below the data that are worst for
       one step. Exact for "add-remove": as Poisson sampling with half the noise.
-    - *shuffle*: from above, a release of the full batch an epoch, as for batches in a known order.
+    - *shuffle*: from above, a release of the full batch an epoch, as for batches in a known order;
+      an epoch that is cut short tells at most whether it took the record, and if so as much.
       From below random allocation, which all other gradients being zero amounts to, and the largest
       output of an epoch where they oppose the record's (Chua et al., 2024).
     - *cyclic*: exact. One full-batch release an epoch.
@@ -202,7 +203,12 @@ class SampledRun(Bracketed):
             return [FixedSizeBound(sigma, q, self.adjacency, steps=steps)]
         if self.sampler == "fixed":
             return [DPSGD(sigma if self.adjacency == "zero-out" else 0.5 * sigma, 1.0, steps)]
-        return [DPSGD(sigma, 1.0, self.epochs)]
+        whole, rest = divmod(steps, self.batches)
+        if self.sampler == "cyclic" or not rest:
+            return [DPSGD(sigma, 1.0, self.epochs)]
+        # a shuffled record is in the batches of an unfinished epoch with their share of all
+        part = Announced(sigma, rest / self.batches)
+        return [DPSGD(sigma, 1.0, whole), part] if whole else [part]
 
     def attained(self) -> list[list[Release]]:
         """Return what attackers can learn, each on data of its own: no more than the run says."""
