@@ -295,16 +295,19 @@ def test_correlated_noise_is_not_promised_another_sampler():
 
 
 @pytest.mark.parametrize(
-    ("size", "batch", "epochs", "steps"), [(300, 256, 100, 200), (100, 99, 3, 6)]
+    ("size", "batch", "epochs", "steps", "epsilon"),
+    [(300, 256, 100, 200, 128.1), (100, 99, 3, 6, 12.79), (60_000, 256, 15, 3525, 1.353)],
 )
-def test_steps_of_a_loader_that_keeps_the_last_batch_are_told(size, batch, epochs, steps):
+def test_an_epoch_has_the_steps_that_training_takes(size, batch, epochs, steps, epsilon):
+    """As a loader that keeps the last batch, and our own training, with their epsilon."""
     settings = {"noise_multiplier": 1.0, "batch_size": batch, "dataset_size": size}
     run = risk.training_run(**settings, epochs=epochs)
-    (words,) = [w for w in risk.assess(run).warnings if "keep" in w or "smaller batch" in w]
-    assert f"{run.steps:,} steps" in words and f"{steps:,} in all" in words
-    for more in ({"steps": steps}, {"epochs": epochs, "sampler": "shuffle"}):
-        told = risk.assess(risk.training_run(**settings, **more)).warnings
-        assert not any("smaller batch" in w for w in told)
+    assert run.steps == steps == epochs * math.ceil(size / batch)
+    assert risk.assess(run)["epsilon"].value == pytest.approx(epsilon, rel=1e-3)
+    phases = risk.training_run(**settings, phases=[{"epochs": epochs - 1}, {"epochs": 1}])
+    assert phases.steps == steps
+    for accepted in (math.ceil(epochs * size / batch), steps):
+        assert risk.training_run(**settings, epochs=epochs, steps=accepted).steps == accepted
 
 
 def test_a_report_on_correlated_noise_does_not_speak_of_poisson_samples():

@@ -727,7 +727,7 @@ def test_a_sampling_rate_as_printed_agrees_with_the_batch_size() -> None:
 
 def test_settings_fill_in_what_follows() -> None:
     run = risk.training_run(noise_multiplier=1.0, batch_size=3, dataset_size=10, epochs=2)
-    assert (run.sampling_rate, run.steps) == (0.3, 7)
+    assert (run.sampling_rate, run.steps) == (0.3, 8)
     assert risk.training_run(noise_multiplier=1.0, sampling_rate=0.1, epochs=3).steps == 30
     split = risk.training_run(noise_multiplier=2.0, layers=4, sampling_rate=1.0, steps=1)
     whole = risk.training_run(noise_multiplier=1.0, sampling_rate=1.0, steps=1)

@@ -386,7 +386,7 @@ def test_a_history_s_batches_are_described_by_flags(tmp_path):
 def test_the_example_is_a_file_of_settings(call, tmp_path):
     (tmp_path / "run.yaml").write_text(call("--example"))
     made = read_inputs(tmp_path / "run.yaml", {}, {})
-    assert (made.run.steps, made.record.dimension, made.run.delta) == (3516, 784, 1e-5)
+    assert (made.run.steps, made.record.dimension, made.run.delta) == (3525, 784, 1e-5)
 
 
 def test_paths_in_a_file_are_told_from_the_file(tmp_path, monkeypatch):

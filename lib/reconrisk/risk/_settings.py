@@ -438,7 +438,9 @@ def training_run(
     steps : int, optional
         T in [1, 1e9]. By default derived from ``epochs``; one of the two must be given.
     epochs : float, optional
-        ``T = ceil(epochs/q)``.
+        Passes over the data: an epoch has ``ceil(1/q)`` steps, as of a loader that makes a smaller
+        batch of what is left, of Opacus and of :func:`~reconrisk.training.train_mini_batches`.
+        Give ``steps`` where a loop takes others.
     max_grad_norm : float
         Clipping norm C in [1e-9, 1e9].
     parameters : int, optional
@@ -806,18 +808,15 @@ def _steps(steps: object, epochs: float | None, rate: float, sampler: str) -> in
                 "release)",
             )  # fmt: skip
         return given
-    exact = epochs / rate
-    if exact > 1e9:
+    # loaders drop what does not fill a batch, or make a smaller one of it
+    least = epochs * math.floor(1.0 / rate * (1.0 + 1e-12))
+    most = epochs * math.ceil(1.0 / rate * (1.0 - 1e-12))
+    if most > 1e9:
         raise SettingError("epochs", epochs, f"at most {1e9 * rate:g} at this sampling rate")
-    least = most = exact
-    if sampler in _BY_EPOCHS:
-        # loaders drop what does not fill a batch, or make a smaller one of it
-        least = epochs * math.floor(1.0 / rate * (1.0 + 1e-12))
-        most = epochs * math.ceil(1.0 / rate * (1.0 - 1e-12))
     if given is None:
-        return _of_epochs(least)
+        return _of_epochs(least if sampler in _BY_EPOCHS else most)
     if not least - 1.0 < given < most + 1.0:
-        raise SettingError("steps", steps, f"epochs/sampling_rate = {exact:g}, or left out")
+        raise SettingError("steps", steps, f"epochs/sampling_rate = {epochs / rate:g}, or left out")
     return given
 
 

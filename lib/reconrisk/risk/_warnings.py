@@ -18,8 +18,6 @@ __all__ = ["dataset_size", "warnings_of"]
 _WHOLE = 1.0 - 1e-9
 #: root mean square of a record's values over their range below which units are doubted
 _LEAST_VALUE = 0.01
-#: steps of a loader over those of the report from which on they are worth a sentence
-_MANY_MORE = 1.01
 #: passes over the data up to which their cost as full-batch steps is worth a sentence
 _MOST_PASSES = 1e6
 
@@ -61,25 +59,9 @@ def warnings_of(run: TrainingRun, record: Record | None = None) -> tuple[str, ..
                 "numerically: epsilon lies between that of one step and that of the full batch, "
                 "which are far apart."
             )
-    found += _on_last_batches(run)
     if record is not None:
         found += _on_range(record)
     return tuple(found)
-
-
-def _on_last_batches(run: TrainingRun) -> list[str]:
-    """Return a warning where a loader that keeps the last batch of an epoch takes more steps."""
-    if run.epochs is None or run.sampler != "poisson" or run.phases:
-        return []
-    an_epoch = math.ceil(1.0 / run.sampling_rate * (1.0 - 1e-12))
-    steps = math.ceil(run.epochs * an_epoch * (1.0 - 1e-12))
-    if steps <= _MANY_MORE * run.steps:
-        return []
-    return [
-        f"The report counts {run.steps:,} steps, epochs/sampling_rate. A loader that makes a "
-        f"smaller batch of what is left at the end of an epoch takes {an_epoch:,} steps in it, "
-        f"{steps:,} in all: if yours does, give the steps."
-    ]
 
 
 def _on_range(record: Record) -> list[str]:
