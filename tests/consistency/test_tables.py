@@ -14,6 +14,7 @@ from companion.study import registry, stored
 from companion.study.exhibits import describe_figure, find_exhibit, judge_tables
 from companion.study.records import FOLDER, find_records, read_tables
 from companion.study.results import Result
+from companion.study.tables import as_shown
 
 ROOT = registry.project_root()
 EXHIBITS = find_records(ROOT / FOLDER)
@@ -33,6 +34,18 @@ def test_every_notebook_names_the_records_of_its_exhibits():
     for path in stored.notebooks(ROOT):
         notebook = json.loads(path.read_text(encoding="utf-8"))
         assert stored.checksums_of(notebook).keys() == stored.exhibit_cells(notebook).keys(), path
+
+
+def test_shown_tables_are_stored_ones():
+    """To the letter: where other kernels move a table, nothing else says what its text must be."""
+    for path in stored.notebooks(ROOT):
+        cells = stored.exhibit_cells(json.loads(path.read_text(encoding="utf-8")))
+        for exhibit_id, cell in cells.items():
+            tables = read_tables(ROOT / FOLDER / exhibit_id)
+            expected = {as_shown(table)["text/plain"] for table in tables.values()}
+            data = [output.get("data", {}) for output in cell["outputs"]]
+            shown = [d for d in data if d.keys() == {"text/plain", "text/html"}]
+            assert {"".join(d["text/plain"]) for d in shown} <= expected, exhibit_id
 
 
 @pytest.mark.parametrize("exhibit_id", EXHIBITS)

@@ -40,7 +40,9 @@ def test_tests_take_them_too():
     """With or without workers, whose environment their parent has set: NumPy comes after it."""
     from numpy._core._multiarray_umath import __cpu_features__ as features
 
-    assert not features["X86_V4"]
+    refused = os.environ.get("NPY_DISABLE_CPU_FEATURES", "").split()
+    assert not any(features[name] for name in refused)
+    assert refused or os.environ.get("RECONRISK_KERNELS", "fixed") != "fixed"
 
 
 # Products ----------------------------------------------------------------------------------------

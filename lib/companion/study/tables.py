@@ -184,6 +184,8 @@ def exact_table(path: Path, texts: Sequence[str] = ()) -> pd.DataFrame:
 
 def as_shown(table: pd.DataFrame) -> dict[str, Any]:
     """Return a table without its row numbers, as text (which nbval compares) and as HTML."""
+    texts = [c for c in table.columns if not pd.api.types.is_numeric_dtype(table[c])]
+    table = table.fillna(dict.fromkeys(texts, ""))  # an empty text, read from its file
     return {
         "text/plain": table.to_string(index=False),
         "text/html": table.to_html(index=False, border=0),
