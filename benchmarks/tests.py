@@ -3,8 +3,8 @@
     make test ARGS=--junitxml=_build/tests.xml
     python benchmarks/tests.py _build/tests.xml [--rows 40]
 
-Prints a table and writes it to ``tests.csv`` beside this file. Seconds are a worker's; the first test
-that needs a fixture pays for it, so the first of the book's compiles it.
+Prints a table and writes it to ``tests.csv`` beside this file. Seconds are a worker's; the first
+test that needs a fixture pays for it, so the first of the book's compiles it.
 """
 
 from __future__ import annotations

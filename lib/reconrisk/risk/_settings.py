@@ -492,7 +492,7 @@ def training_run(
     ...     noise_multiplier=1.1, batch_size=256, dataset_size=60_000, epochs=15
     ... )
     >>> run.steps
-    3516
+    3525
 
     The learning rate falls after ten epochs, and the noise too:
 
@@ -505,7 +505,7 @@ def training_run(
     ...     ],
     ... )
     >>> print(run.notes[0])
-    2 phases: sigma 1.3, q 0.00426667, 2,344 steps; sigma 0.9, q 0.00426667, 1,172 steps.
+    2 phases: sigma 1.3, q 0.00426667, 2,350 steps; sigma 0.9, q 0.00426667, 1,175 steps.
     """
     if phases is not None:
         if sampler != "poisson":
