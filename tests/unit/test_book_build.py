@@ -135,8 +135,8 @@ def test_a_run_leaves_the_tree_clean(checkout: Path) -> None:
 HOLDER = """
 import sys, time
 from pathlib import Path
-from companion.cli.book import _claimed
-with _claimed(Path(sys.argv[1])):
+from companion.cli.book import _claim_build
+with _claim_build(Path(sys.argv[1])):
     print("builds", flush=True)
     time.sleep(600)
 """

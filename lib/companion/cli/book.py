@@ -99,7 +99,7 @@ def build(
     )
     run = build_folder / "run" / profile / "notebooks"
     tables = run.with_name("tables")
-    with _claimed(project):
+    with _claim_build(project):
         with usage_errors(kinds=(ClusterError,)), serve_children(cluster), tables_kept(tables):
             outcomes = execute(
                 notebooks,
@@ -123,7 +123,7 @@ def html(jobs: Draw = 2) -> None:
     """Compile the book from the outputs stored in the notebooks; run nothing."""
     project = registry.project_root()
     console = _console()
-    with _claimed(project):
+    with _claim_build(project):
         page = compile_book(project, project / "notebooks", console, jobs=jobs)
     _closing(console, f"Open {page}" if page else "", page is None)
 
@@ -141,7 +141,7 @@ def pdf(
     project = registry.project_root()
     console = _console()
     target = project / "_build" / "reconstruction-risk.pdf"
-    with usage_errors(), _claimed(project):
+    with usage_errors(), _claim_build(project):
         printed.find_chromium()
         fresh = not as_built
         if fresh and compile_book(project, project / "notebooks", console, jobs=jobs) is None:
@@ -174,7 +174,7 @@ def refresh(
         _closing(console, f"{len(changed)} of {len(names)} notebooks changed.", failed=False)
         return
     faults = usage_errors(kinds=(ClusterError, ValueError))
-    with _claimed(project), faults, serve_children(cluster):
+    with _claim_build(project), faults, serve_children(cluster):
         outcomes, changed = refresh_notebooks(project, names, jobs=jobs, console=console)
     failed = _report_failures(console, outcomes)
     what = f"{len(changed)} of {len(names)} notebooks changed: {', '.join(changed) or 'none'}"
@@ -188,7 +188,7 @@ def spread(only: Only = None, jobs: Jobs = 2) -> None:
     console = Console()
     with usage_errors():
         names = [name for name, _ in _chosen(project, only, suffix=".py")]
-    with _claimed(project):
+    with _claim_build(project):
         outcomes, moved, faults = measure_spread(project, names, jobs=jobs, console=console)
     failed = _report_failures(console, outcomes) or bool(faults)
     for fault in faults:
@@ -202,7 +202,7 @@ def links() -> None:
     project = registry.project_root()
     console = _console()
     folder = project / "_build" / "links"
-    with _claimed(project):
+    with _claim_build(project):
         report = compile_book(project, project / "notebooks", console, folder, "linkcheck")
     _closing(console, "Every address answers." if report else "", report is None)
 
@@ -282,7 +282,7 @@ def _python_path() -> str:
 
 
 @contextmanager
-def _claimed(project: Path) -> Iterator[None]:
+def _claim_build(project: Path) -> Iterator[None]:
     """Refuse to start where another command builds: each empties folders that the other fills.
 
     The system takes the lock from a process that ends, however it ends.
