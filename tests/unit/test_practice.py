@@ -255,6 +255,7 @@ def test_a_report_names_groups_layers_and_phases():
         top = " ".join(page.split("In plain words")[0].split())
         assert "group size 10" in top and "layers 4" in top
         assert ("noise multiplier" in top) != ("2 phases sigma 1.3" in top)
+        assert "best of several on the same data, privacy.tuned_epsilon" in " ".join(page.split())
 
 
 def test_advantage_with_hardly_any_noise_is_nearly_certain():

@@ -170,7 +170,8 @@ def refresh(
         names = [name for name, _ in _chosen(project, only, suffix=".py")]
         cluster = Study(scheduler=scheduler).cluster
     if judge:
-        changed = judge_again(project, names)
+        with _claim_build(project):
+            changed = judge_again(project, names)
         _closing(console, f"{len(changed)} of {len(names)} notebooks changed.", failed=False)
         return
     faults = usage_errors(kinds=(ClusterError, ValueError))

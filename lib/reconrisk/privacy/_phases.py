@@ -58,6 +58,8 @@ _ROUNDS, _PASSES = 8, 4
 _ENOUGH, _LONG = 2e-3, 1 / 32
 _NEGLIGIBLE, _FLOOR, _MOST_EXCESS = -80.0, 1e-250, 690.0
 _TILTS = 100
+#: masses that the first look at a delta leaves out
+_SPILL = 1e-30
 _SHARES = (1.0, 0.6, 0.35, 0.2, 0.0)
 _LEAST_TILT = 1e-9
 
@@ -534,7 +536,10 @@ def _epsilon(composition: _Composition, delta: float, tolerance: float) -> tuple
 
 
 def _delta(composition: _Composition, epsilon: float, tolerance: float) -> tuple[float, float]:
-    size = max(scale(_guide(composition, 1e-100).saddle, epsilon, 1), -600.0)
+    # far tails may be dear: only where they are needed
+    size = scale(_guide(composition, _SPILL).saddle, epsilon, 1)
+    if size < 0.5 * math.log(_SPILL):
+        size = max(scale(_guide(composition, 1e-100).saddle, epsilon, 1), -600.0)
 
     def lattice(size: float, goal: float, share: float, _: bool, aim: float) -> Cells:
         spill = math.exp(max(size, -400.0)) * 1e-3 * goal

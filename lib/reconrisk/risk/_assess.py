@@ -89,7 +89,8 @@ def _notes(setting: Setting) -> tuple[str, ...]:
         *run.notes,
         "A bound holds for its attacker only: what is proved for one says nothing about a stronger "
         "one.",
-        "Hyperparameters, data statistics and the choice of the run are taken as public.",
+        "Hyperparameters, data statistics and the choice of the run are taken as public; if it is "
+        "the best of several on the same data, privacy.tuned_epsilon bounds what that adds.",
     ]
     if run.layers > 1:
         notes.append(
