@@ -96,7 +96,7 @@ print(f"sigma^2 ||x||^2:      {sigma**2 * record @ record:7.3f}")
 # The second attacker has seen digits before, other ones, and knows their mean and covariance. Along each
 # principal direction it keeps what is more likely digit than noise: a **Wiener filter**.
 
-# %%
+# %% mystnb={"image": {"alt": "Six small pictures: a digit nine; one row of the update, black and white noise; the average of the rows, the nine under noise; the same shrunken, faint; filtered, the nine almost clean; the mean of the others, a blur."}}
 shrunken = copy / (1 + record.size * sigma**2)
 
 others = digits[10:]  # none of them the record
