@@ -6,6 +6,7 @@ import re
 from urllib.parse import urlsplit
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 
 PHONE = {"width": 390, "height": 844}
 DESK = {"width": 1400, "height": 900}
@@ -84,6 +85,40 @@ def test_every_page_loads_quietly_and_fits(book, address, width, request) -> Non
             fault(f"wider than the window: {excess}")
     page.close()
     assert not faults, "\n".join(faults)
+
+
+#: one page of each kind
+KINDS = (
+    "book/index.html",
+    "notebooks/biswas2024/02_capacity.html",
+    "book/explorer.html",
+    "book/papers/liu2024.html",
+    "book/generated/errata.html",
+    "book/api/training.html",
+)
+
+
+@pytest.mark.parametrize("scheme, pages", [("light", KINDS), ("dark", KINDS[:3])])
+def test_pages_meet_the_rules_of_accessibility(browser, address, scheme, pages) -> None:
+    """axe-core's rules, contrast among them; a picture without text beside grey on white fails."""
+    page = browser.new_page(viewport=DESK, color_scheme=scheme)
+
+    def broken_rules() -> list[str]:
+        return [
+            f"{page.url}: {rule['id']}: {node['html'][:200]}"
+            for rule in Axe().run(page).response["violations"]
+            for node in rule["nodes"]
+        ]
+
+    faults = []
+    for name in pages:
+        page.goto(f"{address}/{name}", wait_until="load")
+        faults += broken_rules()
+    assert not faults, "\n".join(faults)
+    wrong = '<img src="a.png"><p style="color: #999; background: #aaa">faint</p>'
+    page.evaluate(f"document.querySelector('article').insertAdjacentHTML('beforeend', `{wrong}`)")
+    assert {f.split(": ")[1] for f in broken_rules()} == {"image-alt", "color-contrast"}
+    page.close()
 
 
 def test_figures_keep_their_size_on_a_phone(address, phone) -> None:
