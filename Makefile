@@ -37,7 +37,7 @@ FAST := tests/consistency/test_tables.py tests/consistency/test_project.py tests
     tests/unit/test_exhibits.py tests/unit/test_registry.py tests/unit/test_results.py \
     tests/unit/test_records.py tests/property/test_verdicts.py
 
-.PHONY: book html pdf refresh spread test test-changed check lint mutants links package release archive clean help
+.PHONY: book html sphinx pdf refresh spread test test-changed check lint mutants links package release archive clean help
 
 book: $(READY) ## run every notebook and compile the book: PROFILE SEED DEVICE DATA_ROOT JOBS SCHEDULER WITHIN
 	@$(BOOK) build --profile "$(PROFILE)" --seed "$(SEED)" --device "$(DEVICE)" \
@@ -78,6 +78,19 @@ mutants: $(READY) ## break the methods one by one and store what notices (an hou
 
 links: $(READY) ## check the book's external links (needs the network)
 	@$(BOOK) links
+
+# The way out of Jupyter Book 1, which is frozen: Sphinx alone compiles the same sources (book/conf.py),
+# in an environment of its own that sees the other one's packages.
+SPHINX := _build/sphinx
+SPHINX_TOOLS := sphinx==9.0.4 myst-nb==1.4.0 sphinx-book-theme==1.4.0 sphinx-external-toc==1.1.0 \
+    sphinx-design==0.8.0 sphinx-togglebutton==0.4.5 sphinx-copybutton==0.5.2 sphinxcontrib-bibtex==2.7.0 \
+    sphinx-proof==0.4.0
+sphinx: html ## compile the pages by Sphinx 9 alone into _build/sphinx/html (needs an index)
+	@test -x $(SPHINX)/bin/sphinx-build || { $(PYTHON) -m venv $(SPHINX) && \
+	    $(SPHINX)/bin/python -m pip install -qq $(SPHINX_TOOLS); }
+	@for site in $(SPHINX)/lib/python*/site-packages; do \
+	    $(PY) -c 'import sysconfig; print(sysconfig.get_path("purelib"))' >"$$site/others.pth"; done
+	@PYTHONPATH=lib $(SPHINX)/bin/sphinx-build -b html -n -W --keep-going -q _build/source $(SPHINX)/html
 
 # The tools of a release have an environment of their own: nothing else needs them.
 RELEASE := _build/release

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+import runpy
+import sys
+from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
+import yaml
 from bs4 import BeautifulSoup
 
 from companion.book import figures, sources
@@ -23,6 +27,19 @@ def test_the_build_has_no_warning(book) -> None:
     assert (book.folder / "index.html").is_file()
     log = (book.folder.parent / "book.log").read_text()
     assert not re.search("WARNING|ERROR", log)
+
+
+def test_sphinx_alone_has_the_book_s_configuration(book, monkeypatch) -> None:
+    source = book.folder.parent / "source"
+    settings = yaml.safe_load((source / "_config.yml").read_text())["sphinx"]["config"]
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    config = runpy.run_path(source / "conf.py")
+    changed = {name for name in settings if config[name] != settings[name]}
+    assert changed == {"extensions", "suppress_warnings"}
+    assert not {"jupyter_book", "sphinx_comments"} & {*config["extensions"]}
+    assert all(find_spec(name) for name in config["extensions"])
+    assert all((source / path).is_file() for path in config["bibtex_bibfiles"])
+    assert (source / config["html_logo"]).is_file()
 
 
 def test_every_picture_has_alternative_text(book) -> None:

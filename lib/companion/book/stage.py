@@ -130,6 +130,7 @@ def stage(
     skipped = shutil.ignore_patterns("__pycache__", "generated", ".ipynb_checkpoints")
     shutil.copytree(project / "book", target / "book", ignore=skipped)
     shutil.copy(project / "_toc.yml", target)
+    (target / "book" / "conf.py").rename(target / "conf.py")  # read by Sphinx alone
 
     config = yaml.safe_load((project / "_config.yml").read_text(encoding="utf-8"))
     where = addresses(config)
