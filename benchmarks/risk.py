@@ -42,7 +42,9 @@ RUNS = {
     "CIFAR-10, 200 epochs": dict(
         noise_multiplier=3.0, batch_size=4096, dataset_size=50_000, epochs=200, parameters=10**6
     ),
-    "full batch, 100 steps": dict(noise_multiplier=10.0, steps=100, parameters=10_000),
+    "full batch, 100 steps": dict(
+        noise_multiplier=10.0, sampling_rate=1, steps=100, parameters=10_000
+    ),
     "von Mises-Fisher, 3 epochs": dict(
         concentration=75.0, batch_size=128, dataset_size=60_000, epochs=3, parameters=13_700
     ),
