@@ -261,7 +261,8 @@ def _heading(shown: Shown, everything: Gallery) -> str:
     if shown.exhibit in everything.recorded.records:
         verdict = status_badges(everything, shown.exhibit)
     paper = linked_place(row.paper_key, escape(row.place))
-    heading = f"{labels}\n**{escape(row.place)}. {title}.** {paper} {verdict}"
+    place = escape(row.place[:1].upper() + row.place[1:])
+    heading = f"{labels}\n**{place}. {title}.** {paper} {verdict}"
     compared = f"{_comparison(shown, everything)} {_contrary(shown, everything)}".strip()
     return "\n\n".join(filter(None, [heading, compared]))
 
