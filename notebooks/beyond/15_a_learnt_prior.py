@@ -128,11 +128,11 @@ study.judge(prior_on_run, run_tables)
 # At $\varepsilon=100$ the search returns noise, worse than the mean image, and the denoiser a digit that can be read; at 10 neither has anything. So "reconstructions fail below
 # an epsilon of some hundreds" is a statement about attackers without a prior; one with a prior needs about a tenth of it.
 #
-# Whose merit is that? Every attacker here is told the label. The mean of other digits of that label, which looks at no gradient, is below everybody's curve at 10 but that of the list, and
-# level with it; the denoiser, which makes no use of the label, is above. At 100 a filter with the label's covariance does as well as the denoiser. At 1,000 learning pays.
+# Whose merit is that? Every attacker here is told the label. At 10, in the recorded run, the mean of other digits of that label, which looks at no gradient, beats all who make no use of the label, the
+# denoiser among them; a filter with the label's covariance gains 6% on it, the list 13%. At 100 that filter does as well as the denoiser. At 1,000 learning pays.
 #
 # How near to the best is that? The red line is an attacker who has the record on a list of a thousand digits and takes the posterior mean, from the exact
-# likelihood of all gradients: no attack on digits of that list errs less. At 10 that one too is left with what the label leaves, so there the noise hides the digit. At 100 it
+# likelihood of all gradients: no attack on digits of that list errs less. At 10 that one too is left with most of what the label leaves, so there the noise hides the digit. At 100 it
 # has named it, where the denoiser leaves two fifths. The gradients hold the answer by then; what a learnt prior lacks is the record among few others.
 
 # %% [markdown]

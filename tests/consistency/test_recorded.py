@@ -205,8 +205,8 @@ def test_code_that_is_not_known_is_found(project: Path) -> None:
 
 def test_the_book_is_not_built_of_a_tampered_record(project: Path) -> None:
     (project / "book").mkdir()
-    for name in ("_toc.yml", "_config.yml"):
-        shutil.copy(ROOT / name, project)
+    for name in ("_toc.yml", "_config.yml", "book/conf.py"):
+        shutil.copy(ROOT / name, project / name)
     path = tables(project)[0]
     path.write_text(path.read_text() + "1\n")
     with pytest.raises(RecordError, match="not the file that was recorded"):

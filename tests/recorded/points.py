@@ -755,8 +755,6 @@ POINTS: dict[str, Point] = {
         ["epsilon", "attacker"],
         {"MSE": "standard error"},
         overrides={"epsilons": [1000.0], "targets": 10},
-        # the record was made before these yardsticks
-        where="not attacker.str.contains('of the label')",
     ),
     "beyond/priors": within_errors(
         "errors",
