@@ -115,7 +115,7 @@ plt.show()
 
 # %% [markdown]
 # At this noise the "optimal" copy is *farther* from the record than the mean of all other digits, and
-# an attacker who knows nothing but a covariance has the digit. Whether training is safe depends on what the
+# an attacker who knows only mean and covariance of others has the digit. Whether training is safe depends on what the
 # attacker knows.
 #
 # ## What nobody can exceed

@@ -95,8 +95,8 @@ def how_near(numbers: pd.DataFrame) -> str:
     whole = sum(near.groupby(numbers["exhibit"]).all())
     return (
         f"We could compare {len(numbers)} printed numbers of {numbers['exhibit'].nunique()} tables "
-        f"with runs on the papers' own data, or on none: {near.mean():.0%} come out within "
-        f"{_NEAR:.0%}; all of them do in {whole} of the tables."
+        f"with runs on the papers' own data, or without data: {near.mean():.0%} come out within "
+        f"{_NEAR:.0%}, in {whole} of the tables all."
     )
 
 

@@ -570,7 +570,7 @@ def report_agrees(report: pd.DataFrame) -> pd.Series:
 
 CAPTION = (
     "One run of DP-SGD, bounds and attacks side by side. Left: probabilities of success; "
-    "squares are bounds on every attack of the kind, diamonds what the best attack reaches if the "
+    "squares are bounds on every attack of the kind, triangles what the best attack reaches if the "
     "candidates' gradients are orthogonal, dots what was measured on trained models, with four "
     "standard errors. Right: errors of reconstructions without a prior, root mean squares per "
     "pixel; lines: the mean picture and the nearest other record."

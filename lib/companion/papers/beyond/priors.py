@@ -167,9 +167,9 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     yield check(
         "beyond/priors",
         ratios_at_most(pairs[pairs["other"].isin(LADDER)]),
-        "at every noise knowledge lowers the error, although only paper A's copies have the "
-        "clipping factor: of the noise, of the mean and covariance of such images, of a list with "
-        "the record",
+        "at every noise an attacker who also knows the noise errs less, with mean and covariance "
+        "of such images less still, and least with a list that holds the record, although only "
+        "paper A's copies have the clipping factor",
         ours=f"at sigma = {at:g}: " + ", ".join(f"{mse.loc[at, a]:.3f}" for a in LADDER),
         tolerance=f"{MARGIN:.0%}, 4 standard errors included",
         stand_in=tables.stand_in,
@@ -199,7 +199,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         "O-083",
         (named[FACTOR] >= NEARLY).all()
         and at_least(last[FACTOR], last["bound"], last[f"error, {FACTOR}"]) is True,
-        ours=f"{named[FACTOR].min():.3f} or more from the factor; from the release "
+        ours=f"{named[FACTOR].min():.1%} at the least from the factor; from the release "
         f"{rounded(last[ALONE], last[f'error, {ALONE}'])} at sigma = {last['sigma']:g}, at most "
         f"{last['bound']:.4f} by paper C's bound",
         stand_in=tables.stand_in,
