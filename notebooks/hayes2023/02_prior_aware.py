@@ -55,9 +55,9 @@ study = Study(
 # Subtract the known records' clipped gradients from every privatised gradient; the residual is noise,
 # plus the target's clipped gradient where it took part. {prf:ref}`Algorithm 2 <prf-hayes2023-alg2>`
 # sums each candidate's inner products with it. For the target such a product is normal with mean
-# $C^2$; for another candidate the mean is smaller, about zero if gradients are orthogonal. Gradients
-# of images of one class are not, which is one reason why the attack stays below the bound. Second, orthogonal
-# gradients cannot reach it either ({prf:ref}`the exact success <prf-beyond-bayes>`).
+# $C^2$; for another candidate the mean is smaller, about zero if gradients are orthogonal. Those
+# of images of one class are not: one reason why the attack stays below the bound. The other is that
+# even with orthogonal gradients none can reach it ({prf:ref}`the exact success <prf-beyond-bayes>`).
 
 # %%
 import torch

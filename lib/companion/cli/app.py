@@ -5,6 +5,7 @@ Heavy modules are imported inside the commands, so that ``--help`` answers at on
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections import Counter
@@ -313,7 +314,7 @@ def _show_parameters(exhibit: str, settings: Mapping[str, Any] | None = None) ->
         [
             (
                 name,
-                p.kind,
+                p.kind if math.isinf(p.low) else f"{p.kind}, >= {p.low:g}",
                 *(() if settings is None else (_value(settings[name]),)),
                 _value(p.quick),
                 _value(p.paper),

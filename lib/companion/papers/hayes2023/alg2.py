@@ -124,11 +124,11 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         "best success on orthogonal gradients and, with clipped gradients, names the target in "
         "the same trials as the likelihood; trials that share a trajectory agree with trials that "
         "each train a model",
-        ours=f"at epsilon = {middle['epsilon']:g}: {runs.percent(middle)} against "
+        ours=f"at epsilon = {middle['epsilon']:g}: success {runs.percent(middle)}, the bound "
         f"{middle['bound']:.3f}, and {middle['orthogonal']:.3f} for the best attack on "
         "orthogonal gradients",
-        tolerance=f"not in the same trials: {runs.UNLIKE:.0%}; mean difference of the two kinds "
-        f"of trials: {runs.AGREE:g}",
+        tolerance=f"{runs.UNLIKE:.0%} of trials that only one of the two names; mean difference "
+        f"of the two kinds of trials: {runs.AGREE:g}",
         stand_in=tables.stand_in,
     )
     yield _law(tables["law"])
