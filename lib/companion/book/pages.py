@@ -296,7 +296,7 @@ def _errata(gallery: Gallery) -> str:
         "is decided by a computation. That a name is the wrong one, as that of the norm in "
         "{ref}`E-A-04 <erratum-e-a-04>`, is read from the rest of the paper. Each gives the "
         "reading that we take, the best answer its authors could give, and why it stands "
-        "nonetheless.",
+        "nonetheless. *Reproduced* is what holds as corrected, where the fault may be our text's.",
     ]
     for weight, heading in WEIGHTS.items():
         rows = [e for e in registry.errata().values() if e.weight == weight]
