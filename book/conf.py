@@ -39,6 +39,5 @@ html_theme_options = {
     "launch_buttons": {name: value for name, value in _config["launch_buttons"].items() if value},
     "home_page_in_toc": _html["home_page_in_navbar"],
     "navbar_persistent": [],
-    **{name: _html[name] for name in _html if name.startswith(("use_", "extra_"))},
+    **{name: _html[name] for name in _html if name.endswith(("_button", "_footer"))},
 }
-del html_theme_options["use_multitoc_numbering"]

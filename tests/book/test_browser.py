@@ -113,6 +113,7 @@ def test_pages_meet_the_rules_of_accessibility(browser, address, scheme, pages) 
     faults = []
     for name in pages:
         page.goto(f"{address}/{name}", wait_until="load")
+        assert page.evaluate("document.documentElement.dataset.theme") == scheme
         faults += broken_rules()
     assert not faults, "\n".join(faults)
     wrong = '<img src="a.png"><p style="color: #999; background: #aaa">faint</p>'

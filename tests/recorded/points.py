@@ -582,7 +582,6 @@ def within_errors(
     *,
     overrides: Mapping[str, Any],
     exact: Sequence[str] = (),
-    where: str = "",
 ) -> Point:
     """Rows of a table from fewer draws, against those of all.
 
@@ -598,15 +597,12 @@ def within_errors(
         Parameters that make the exhibit smaller; all rows that are left are compared.
     exact : sequence of str
         Columns that do not depend on draws.
-    where : str
-        A query for the rows that the record has, if it lacks some; empty for all.
     """
 
     def point(record: Record, data_root: str) -> list[Agreement]:
         found = []
         fewer = rerun(record, data_root, lambda name, task: True, overrides)
-        rows = fewer[table].query(where) if where else fewer[table]
-        for _, row in rows.iterrows():
+        for _, row in fewer[table].iterrows():
             at = {key: row[key] for key in keys}
             was, place = row_of(record.tables[table], **at), ", ".join(map(str, at.values()))
             for name, error in values.items():

@@ -96,7 +96,7 @@ def how_near(numbers: pd.DataFrame) -> str:
     return (
         f"We could compare {len(numbers)} printed numbers of {numbers['exhibit'].nunique()} tables "
         f"with runs on the papers' own data, or without data: {near.mean():.0%} come out within "
-        f"{_NEAR:.0%}, in {whole} of the tables all."
+        f"{_NEAR:.0%}, and in {whole} tables all do."
     )
 
 
