@@ -12,7 +12,11 @@ from matplotlib.figure import Figure
 from companion.exhibit import *
 from companion.exhibit import BLACK
 from companion.papers.hayes2023 import threat_points as threat
-from companion.papers.hayes2023.stand_in_network import network_stand_ins, stand_in_network
+from companion.papers.hayes2023.stand_in_network import (
+    NETWORK,
+    network_stand_ins,
+    stand_in_network,
+)
 from companion.papers.hayes2023.success_intervals import error_bars
 from reconrisk.attacks import conversion_success, match_gradients, nearer_records
 from reconrisk.datasets import WEIGHTS_FILE, feature_map
@@ -32,6 +36,7 @@ PARAMETERS = {
     "max_grad_norm": Parameter("float", 1.0, 1.0, "1", "C, clipping norm", low=1e-9),
     "side": Parameter("int", 16, 32, "32", "pixels a side (of the patches; CIFAR-10 has 32)", 8),
     "features": Parameter("int", 160, 640, "640 (WRN-28-10)", "features of the stand-in", low=16),
+    "network": NETWORK,
     "learning_rates": threat.learning_rates(
         (0.2, 1.0, 5.0), (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0), "is attacked"
     ),
@@ -124,7 +129,8 @@ def rebuild_point(task: dict[str, Any]) -> dict[str, float]:
         generator=generator,
     )
     root = task["data_root"] and Path(task["data_root"])
-    network = feature_map(images.shape, root, count=task["features"])
+    chosen = {"count": task["features"], "network": task["network"]}
+    network = feature_map(images.shape, root, **chosen)
     found = match_gradients(
         *(kept.weights, kept.residuals, run, labels[targets]),
         generator=generator,
