@@ -231,16 +231,21 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         tables["uniform images"].iloc[0] if "uniform images" in tables else _enumerated()
     )
     below = (table["bound"] - table["high"]).groupby(table["data"]).max()
+    fails = [
+        negate(informed.discount_stand_in(tables, which, gap <= FAILS))
+        for which, gap in below.items()
+    ]
     first = table[table["epsilon"] == table["epsilon"].min()]
     black = first[first["black image"] > first["bound"] + 1e-6]
     yield check(
         "hayes2023/fig12",
-        (below > FAILS).all(),
+        every(*fails),
         f"on both data sets the attack's success is more than {FAILS:g} below the bound for "
         "uniform images at some epsilon: the bound is near one where the attack still fails",
         ours="real images are not uniform: at the smallest epsilon a black image, which uses no "
         f"gradient, is above the bound at {len(black)} of {len(first)} settings",
         stand_in=tables.stand_in,
+        decided_by=informed.NEEDS_NETWORK,
     )
 
 

@@ -142,9 +142,8 @@ CHOICES = {
 }
 #: what would decide what the colour images show
 NEEDS_NETWORK = (
-    "the paper's pretrained network: a stand-in with a feature for every value determines the "
-    "image, as the paper's 640 features of 3,072 values do not; and where another network's fewer "
-    "features hide the image, the paper's may not"
+    "the paper's pretrained network: random features, one for every value, determine the image, "
+    "and fewer of another network may hide what the paper's 640 show"
 )
 
 
