@@ -299,7 +299,7 @@ def point_task(study: Context, **given: Any) -> dict[str, Any]:
         "device": study.device,
         "side": p.get("side", 32),
         "features": p.get("features", 0),
-        "network": p.get("network", ""),
+        **({"network": p.network} if "network" in p else {}),
         "width": 10,
         "steps": p.steps,
         "known": p.known,
