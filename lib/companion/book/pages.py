@@ -422,7 +422,12 @@ def _stand_ins(gallery: Gallery) -> str:
         on_them += [
             (link, _target(v.target, shown.exhibit), escape(v.statement), whats) for v in held
         ]
-    kinds = [k for k in registry.stand_ins() if k in counts]
+    recorded = {
+        registry.stand_in(name)
+        for record in gallery.recorded.records.values()
+        for name in record.stand_ins
+    }
+    kinds = [k for k in registry.stand_ins() if k in recorded.union(counts)]
     reasons = list_table(
         ("Stands in", "For", "Why", "What would lift it", "Verdicts"),
         [(k.what, k.instead_of, k.why, k.lifted_by, str(counts[k])) for k in kinds],
