@@ -422,11 +422,8 @@ def _stand_ins(gallery: Gallery) -> str:
         on_them += [
             (link, _target(v.target, shown.exhibit), escape(v.statement), whats) for v in held
         ]
-    recorded = {
-        registry.stand_in(name)
-        for record in gallery.recorded.records.values()
-        for name in record.stand_ins
-    }
+    records = gallery.recorded.records.values()
+    recorded = {registry.stand_in(name) for r in records for name in r.stand_ins}
     kinds = [k for k in registry.stand_ins() if k in recorded.union(counts)]
     reasons = list_table(
         ("Stands in", "For", "Why", "What would lift it", "Verdicts"),
