@@ -30,7 +30,7 @@ from companion.experiments.informed_adversary import (
     van_trees_floor,
 )
 from companion.papers.hayes2023.stand_in_network import (
-    RANDOM,
+    NETWORK,
     network_stand_ins,
     stand_in_network,
 )
@@ -110,11 +110,12 @@ COLOUR_PARAMETERS = {
     "features": Parameter(
         "int",
         192,
-        3072,
+        640,
         "640 (WRN-28-10)",
         "features of the stand-in map; a weights file brings its own number",
         low=16,
     ),
+    "network": NETWORK,
     "colour_targets": Parameter("int", 12, 1000, "1,000", _TARGETS, low=4),
     "colour_known": Parameter("int", 299, 499, "499", _KNOWN),
     "colour_clip": Parameter("float", 1.0, 1.0, "1", "C, clipping norm", low=1e-9),
@@ -141,8 +142,8 @@ CHOICES = {
 }
 #: what would decide what the colour images show
 NEEDS_NETWORK = (
-    "the paper's pretrained network: its 640 features do not determine an image of 3,072 values; "
-    "the stand-in has a feature for every value, from which the image follows"
+    "the paper's pretrained network: random features, one for every value, determine the image, "
+    "and fewer of another network may hide what the paper's 640 show"
 )
 
 
@@ -236,7 +237,7 @@ def reconstruction_task(study: Context, which: str, **given: Any) -> dict[str, A
         "data_root": data_folder(study, p[which]),
         "side": 32 if grey else p.side,
         "features": 0 if grey else p.features,
-        "network": "" if grey else p.get("network", RANDOM),
+        "network": "" if grey else p.network,
         "hidden": p.hidden if grey else 0,
         "known": p[f"{which}_known"],
         "max_grad_norm": p[f"{which}_clip"],
@@ -360,8 +361,7 @@ def attacked(study: Context, which: str) -> Attacked:
     network: dict[str, Any] = {}
     if tasks[0]["features"]:
         root = Path(tasks[0]["data_root"]) if tasks[0]["data_root"] else None
-        chosen = {"count": p.features, "network": p.get("network", RANDOM)}
-        frozen = datasets.feature_map(images.shape, root, **chosen)
+        frozen = datasets.feature_map(images.shape, root, count=p.features, network=p.network)
         network = {"feature_map": frozen.name, "stand_ins": network_stand_ins(frozen)}
     return Attacked(
         images=images,
