@@ -20,6 +20,7 @@ EXTRAS = {
     "torch": "train",
     "torchvision": "perceptual",
     "lpips": "perceptual",
+    "stlpips_pytorch": "stlpips",
 }
 
 
