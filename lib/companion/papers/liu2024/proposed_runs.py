@@ -314,19 +314,6 @@ def what_ran(study: Context, sizes: Iterable[int]) -> str:
     )
 
 
-def strip(shown: Any, count: int = 4) -> np.ndarray:
-    """The first pictures in a row, with a white line between them."""
-    kept = np.asarray(shown, dtype=float)[:count]
-    line = np.ones((kept.shape[1], 1, 3))
-    return np.concatenate([part for one in kept for part in (one, line)][:-1], axis=1)
-
-
-def strips(runs: Mapping[str, Mapping[str, Any]], count: int = 4) -> dict[str, np.ndarray]:
-    """The first originals, and the reconstructions of them by each method."""
-    found = {name: strip(run["pictures"], count) for name, run in runs.items()}
-    return {"original": strip(runs["Ours"]["originals"], count), **found}
-
-
 def attack_batches(task: dict[str, Any]) -> dict[str, Any]:
     """Attack all batches of one size in one way.
 
@@ -338,8 +325,8 @@ def attack_batches(task: dict[str, Any]) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``"PSNR"``, ``"RMSE"``, ``"LPIPS"`` by picture, ``"pictures"`` and ``"originals"`` of the
-        first, and the course of the first batch: ``"iteration"`` and ``"PSNR by iteration"``.
+        ``"PSNR"``, ``"RMSE"``, ``"LPIPS"`` by picture, the first ``"originals"``, and the course of
+        the first batch: ``"iteration"`` and ``"PSNR by iteration"``.
     """
     bench, variant = Bench(**task["bench"]), Variant(**task["variant"])
     batches, network = bench.batches(task["batch_size"]), bench.model()
@@ -365,7 +352,6 @@ def attack_batches(task: dict[str, Any]) -> dict[str, Any]:
         "LPIPS": [
             distance(_enlarged(a), _enlarged(b)) for a, b in zip(targets, images, strict=True)
         ],
-        "pictures": np.round(images[:SHOWN], 4),
         "originals": np.round(targets[:SHOWN], 4),
         **course,
     }
