@@ -229,8 +229,8 @@ def gains_of_awareness():
 SAID = (
     (
         "book/papers/hayes2023.md",
-        r"holds with {} candidates or fewer, whatever $\varepsilon$; with the 2,048 of Figure 3 "
-        "this part is up to ${}$, and ${}$ where",
+        r"holds up to {} candidates, whatever $\varepsilon$; with the 2,048 of Figure 3 the error "
+        "is up to ${}$, and ${}$ if",
         error_of_the_mean,
     ),
     (
