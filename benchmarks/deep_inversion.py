@@ -40,6 +40,7 @@ def networks(chosen: list[str], generator: torch.Generator) -> dict[str, tuple[W
         "channels 32": lambda: (ConvNet(generator, side=32, channels=32), 32),
         "resnet width 8": lambda: (ResNet18(generator, width=8, activation="elu"), 32),
         "resnet": lambda: (ResNet18(generator), 32),
+        "paper E's": lambda: (ResNet18(generator, wide=16_384), 32),
     }
     return {name: make[name]() for name in chosen}
 
@@ -74,6 +75,7 @@ def main() -> None:
         "--networks", nargs="+", default=["small", "convnet", "wide head", "channels 32"]
     )
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--half", action="store_true", help="ours in bfloat16, one at a time")
     arguments = parser.parse_args()
     problems, iterations, device = arguments.problems, arguments.iterations, arguments.device
     torch.set_num_threads(1)
@@ -101,6 +103,7 @@ def main() -> None:
                     objective=Objective(total_variation=VARIATION),
                     iterations=iterations,
                     start=start[chosen],
+                    half=arguments.half,
                 ).loss
 
             def alone(ours=ours) -> torch.Tensor:

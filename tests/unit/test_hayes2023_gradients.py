@@ -114,15 +114,37 @@ def test_panels_have_stand_ins_of_their_own():
     assert worst_statuses(recorded(f"{KEY}/fig1"))["C-005"] == "reproduced"
 
 
-def test_what_holds_through_an_injective_map_alone_is_not_decided():
-    """At a quarter as many features as values the attack is no better than the mean image."""
-    tables = recorded(f"{KEY}/fig6")
-    told = gradient_reconstructions.unless_injective
-    assert told(tables, "colour", True) is None and told(tables, "grey", True) is True
-    assert told(tables, "colour", False) is False  # it would fail in spite of the map
-    fewer = dataclasses.replace(tables, stand_ins=(tables.stand_ins[0].replace("3072", "640"),))
-    assert told(fewer, "colour", True) is True
-    assert told(dataclasses.replace(tables, stand_ins=()), "colour", True) is True
+def test_what_a_stand_ins_features_bring_about_by_themselves_is_not_decided():
+    told = gradient_reconstructions.discount_stand_in
+    recorded_run = recorded(f"{KEY}/fig6")
+
+    def through(*names: str) -> Tables:
+        places = [f"{name} in place of the pretrained network" for name in names]
+        return dataclasses.replace(recorded_run, stand_ins=tuple(places))
+
+    injective, fewer = through("3072 random convolutional features"), through("640 features of X")
+    assert told(injective, "colour", True) is None
+    assert told(injective, "colour", False) is False  # it would fail in spite of the map
+    assert told(fewer, "colour", True) is True  # it would succeed in spite of the map
+    assert told(fewer, "colour", False) is told(fewer, "colour", None) is None
+    for held in (True, False, None):
+        assert told(through(), "colour", held) is told(fewer, "grey", held) is held
+
+
+def test_figure_12_decides_nothing_of_images_of_which_none_fits():
+    tables = recorded(f"{KEY}/fig12")
+    nearer = tables["nearer"].set_index("data")
+
+    def statuses(which: str, share: float) -> list[str]:
+        table = nearer.assign(
+            **{fit: nearer[fit].where(nearer.index != which, share) for fit in nearer}
+        )
+        frames = dict(tables.frames) | {"nearer": table.reset_index()}
+        found = worst_statuses(dataclasses.replace(tables, frames=frames))
+        return [found[target] for target in (f"{KEY}/fig12c", f"{KEY}/fig12d", "C-049")]
+
+    assert statuses("colour", math.nan)[1:] == ["not decided", "not decided"]
+    assert statuses("grey", math.nan)[0] == statuses("grey", math.nan)[2] == "not decided"
 
 
 def test_the_puzzle_of_figure_1_is_told_with_the_records_numbers():

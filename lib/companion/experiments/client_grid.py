@@ -30,12 +30,13 @@ from companion.experiments.clients import (
     seed_generator,
     shared_values,
 )
-from companion.experiments.tools import as_numpy
+from companion.experiments.tools import as_numpy, keep_searches, kept_search
 from companion.study import Context, Parameter
 from reconrisk import arguments
 from reconrisk.attacks import (
     PROPOSED,
     Inversion,
+    KeptSearch,
     Knowledge,
     analytic_attack,
     component_attack,
@@ -282,6 +283,7 @@ def _measure(study: Context, grid: Grid, cells: Sequence[Cell]) -> Iterator[dict
             "batch_size": batch_size,
             "aware": aware,
             "settings": [[s.defence, s.strength] for s in group],
+            **keep_searches(study),
         }
         for batch_size, group, attack, aware in keys
     ]
@@ -335,9 +337,12 @@ def attack_clients(task: dict[str, Any]) -> dict[str, Any]:
     settings = [Setting(*pair) for pair in task["settings"]]
     batches = batches_of(grid, task["batch_size"])
     network = _list_manipulated(grid) if task["attack"] in MANIPULATING else network_of(grid)
-    return attack_network(
-        grid, task["attack"], network, batches, settings, aware=bool(task["aware"])
-    )
+    kept = kept_search(task)
+    which = grid, task["attack"], network, batches, settings
+    found = attack_network(*which, aware=bool(task["aware"]), kept=kept)
+    if kept:
+        kept.remove()
+    return found
 
 
 def attack_network(
@@ -348,6 +353,7 @@ def attack_network(
     settings: Sequence[Setting],
     *,
     aware: bool = False,
+    kept: KeptSearch | None = None,
 ) -> dict[str, Any]:
     """Attack a given network's updates; returns what :func:`attack_clients` does.
 
@@ -364,10 +370,12 @@ def attack_network(
     settings : sequence of Setting
         Attacked together; for an aware attacker, all with one kind of knowledge.
     aware : bool
+    kept : KeptSearch, optional
+        Where inversions are kept while they run.
     """
     plain = updates_of(grid, network, batches, Setting("None"))
     released = [updates_of(grid, network, batches, setting) for setting in settings]
-    inversion = _attack(grid, attack, network, batches, settings, released, aware)
+    inversion = _attack(grid, attack, network, batches, settings, released, aware, kept)
     shape = (len(settings), *batches.images.shape)
     targets = batches.images.expand(shape)
     found = inversion.inputs.view(shape)
@@ -459,6 +467,7 @@ def _attack(
     settings: Sequence[Setting],
     released: Sequence[Released],
     aware: bool,
+    kept: KeptSearch | None,
 ) -> Inversion:
     """Reconstructions (settings times batches, n, ...) by one attack."""
     labels = batches.labels
@@ -484,7 +493,7 @@ def _attack(
     )
     together = _join(released, aware)
     start = torch.rand(batches.images.shape, generator=generator, device=grid.device)
-    return _invert(grid, name, network, together, knowledge, start, generator)
+    return _invert(grid, name, network, together, knowledge, start, generator, kept)
 
 
 def _join(released: Sequence[Released], aware: bool) -> Released:
@@ -526,6 +535,7 @@ def _invert(
     knowledge: Knowledge,
     start: torch.Tensor,
     generator: torch.Generator,
+    kept: KeptSearch | None,
 ) -> Inversion:
     """Run one of the attacks that minimise the distance of gradients.
 
@@ -535,7 +545,7 @@ def _invert(
     batches = len(start)
     start = start.repeat(len(knowledge.labels) // batches, 1, 1, 1, 1)
     ours = replace(PROPOSED, weighting=grid.weighting)
-    given = {"generator": generator, "iterations": grid.iterations}
+    given = {"generator": generator, "iterations": grid.iterations, "kept": kept}
     if grid.space == "pixels" or name == "GradientInversion":
         given |= pixel_search(grid.iterations)
     if name == "GradientInversion":

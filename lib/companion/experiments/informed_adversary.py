@@ -94,10 +94,10 @@ def scene_of(task: dict[str, Any]) -> Scene:
     Parameters
     ----------
     task : dict
-        ``data``, ``data_root``, ``side``, ``features`` (0: none), ``hidden`` (0: none), ``known``,
-        ``first`` and ``count`` (the targets), ``selection_seed``, ``noise_seed``, ``epsilon``,
-        ``delta``, ``steps``, ``max_grad_norm``, ``training_rate`` and ``device``; ``pool`` for
-        attacks with candidates.
+        ``data``, ``data_root``, ``side``, ``features`` (0: none) of a ``network``, ``hidden`` (0:
+        none), ``known``, ``first`` and ``count`` (the targets), ``selection_seed``, ``noise_seed``,
+        ``epsilon``, ``delta``, ``steps``, ``max_grad_norm``, ``training_rate`` and ``device``;
+        ``pool`` for attacks with candidates.
     """
     images = images_of(task["data"], task["data_root"], task["side"])
     order = np.random.default_rng(task["selection_seed"]).permutation(len(images))
@@ -106,8 +106,8 @@ def scene_of(task: dict[str, Any]) -> Scene:
     network, fed = None, images.dimension
     if task["features"]:
         root = Path(task["data_root"]) if task["data_root"] else None
-        network = datasets.feature_map(images.shape, root, count=task["features"])
-        network = network.to(task["device"])
+        chosen = {"count": task["features"], "network": task["network"]}
+        network = datasets.feature_map(images.shape, root, **chosen).to(task["device"])
         with torch.no_grad():
             fed = network(torch.zeros(1, images.dimension, device=task["device"])).shape[1]
     classifier = Classifier(fed, task["hidden"] or None, images.classes)
@@ -162,7 +162,8 @@ def van_trees_floor(scene: Scene, drawn: NormalImages, most: int = 8) -> tuple[f
     The information is averaged over the first ``most`` of them: it needs N x N matrices.
 
     The bound is convex in the information, so that the average over few images makes it too large:
-    to first order by as much as the mean of the halves' bounds is above it, which is subtracted.
+    to first order by as much as the mean of the halves' bounds is above it, which is subtracted,
+    down to zero.
     """
     informations = []
     for k, image in enumerate(drawn.pixels[:most].double()):
@@ -178,7 +179,7 @@ def van_trees_floor(scene: Scene, drawn: NormalImages, most: int = 8) -> tuple[f
         return float(error) ** 2 / len(covariance)
 
     one, other = floor(informations[::2]), floor(informations[1::2])
-    return 2 * floor(informations) - (one + other) / 2, abs(one - other) / 2
+    return max(2 * floor(informations) - (one + other) / 2, 0.0), abs(one - other) / 2
 
 
 def replay_steps(stored: Trajectories, observer: StepScoresObserver) -> StepScores:

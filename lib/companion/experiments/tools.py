@@ -6,19 +6,21 @@ PyTorch is imported where it computes, so that closed forms run without it.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from companion.study.session import Context
+from companion.study.tasks import UNFINISHED, canonical
 from reconrisk import DPSGD, arguments, datasets
 
 if TYPE_CHECKING:
     import torch
 
-    from reconrisk.attacks import Observation
+    from reconrisk.attacks import KeptSearch, Observation
     from reconrisk.metrics import PerceptualMetric
 
 #: a fit is refused below this p-value; seeds are fixed, so a pass stays a pass
@@ -31,6 +33,22 @@ def tensor(context: Context, values: np.ndarray, dtype: torch.dtype | None = Non
 
     flat = np.array(values, dtype=float).reshape(len(values), -1)
     return torch.as_tensor(flat, dtype=dtype or torch.float64, device=context.device)
+
+
+def keep_searches(context: Context) -> dict[str, str]:
+    """The entry by which tasks know where to keep their searches; empty without checkpoints."""
+    return {UNFINISHED: str(context.checkpoints / UNFINISHED)} if context.checkpoints else {}
+
+
+def kept_search(task: Mapping[str, Any]) -> KeptSearch | None:
+    """Where a task's search is kept, in a file named by its parameters; None without a folder."""
+    if not task.get(UNFINISHED):
+        return None
+    from reconrisk.attacks import KeptSearch
+
+    own = {key: value for key, value in task.items() if key != UNFINISHED}
+    name = hashlib.sha256(canonical("task", own).encode()).hexdigest()[:24]
+    return KeptSearch(Path(task[UNFINISHED]) / f"{name}.pt")
 
 
 def as_numpy(values: torch.Tensor) -> np.ndarray:

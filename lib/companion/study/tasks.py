@@ -44,9 +44,14 @@ class Outcome:
 Engine = Callable[[TaskFunction, Sequence[Call]], Generator[Outcome, None, None]]
 
 
+#: a task's folder for what it has not finished, which is no part of its identity
+UNFINISHED = "unfinished"
+
+
 def task_key(function: TaskFunction, task: Mapping[str, Any], seed: int) -> str:
     """Return the name under which a task's result is stored: a hash of function, seed and task."""
-    identity = {"function": name_of(function), "seed": int(seed), "task": task}
+    own = {key: value for key, value in task.items() if key != UNFINISHED}
+    identity = {"function": name_of(function), "seed": int(seed), "task": own}
     return hashlib.sha256(canonical("task", identity).encode()).hexdigest()
 
 
@@ -63,7 +68,8 @@ def _without_folders(task: Any) -> Any:
     """Return a task with a fixed string in place of the folder of its data."""
     if not isinstance(task, Mapping):
         return task
-    return {k: k if k == "data_root" and v else _without_folders(v) for k, v in task.items()}
+    folders = ("data_root", UNFINISHED)
+    return {k: k if k in folders and v else _without_folders(v) for k, v in task.items()}
 
 
 def canonical(what: str, value: Any, *, finite: bool = True, ordered: bool = True) -> str:

@@ -42,6 +42,7 @@ from reconrisk._extras import require
 require("torch", "reconrisk.attacks")
 
 if TYPE_CHECKING:
+    from reconrisk.attacks._adam import KeptSearch
     from reconrisk.attacks._cp_decomposition import Cubes, decompose_cubes
     from reconrisk.attacks._interface import Attack, ImageSpace, Knowledge
     from reconrisk.attacks._levenberg_marquardt import minimise_squares
@@ -214,6 +215,7 @@ __all__ = [
     "ImageSpace",
     "Imprints",
     "Inversion",
+    "KeptSearch",
     "Knowledge",
     "LatentSpace",
     "NormalLaw",

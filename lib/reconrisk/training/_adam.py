@@ -53,6 +53,11 @@ class Adam:
             "fused": fused,
         }
 
+    @property
+    def state(self) -> list[torch.Tensor]:
+        """The moments and the steps counted: what a copy needs to go on."""
+        return [*self._moments[0], *self._moments[1], *self._steps]
+
     @torch.no_grad()
     def step(self, slopes: Sequence[torch.Tensor], learning_rate: float) -> None:
         """Move the values against their derivatives."""

@@ -149,7 +149,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         name = lines.loc[which, "name"]
         yield check(
             "hayes2023/fig1",
-            informed.unless_injective(tables, which, held),
+            informed.discount_stand_in(tables, which, held),
             f"on {which} images the gradient-based attack's error is significantly below the "
             f"model-based one's, below half of it, from epsilon = {LARGE[which]:g} on, and below a "
             "tenth at the largest; there it is below the nearest neighbours', and at the smallest "
@@ -172,7 +172,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
             needs = f"a model-based attack on {name} that does better than the mean image"
         elif which == COLOUR and not stands_in.whole:
             # another network and fewer shadow models do not speak against the paper's
-            above = informed.unless_injective(tables, which, above or None)
+            above = informed.discount_stand_in(tables, which, above or None)
             needs += (
                 f"; on {name} also a trained network and as many shadow models as in print "
                 f"({shown[which]} here)"
@@ -240,7 +240,7 @@ def _crossing(target: str, tables: Tables, attack: pd.DataFrame, which: str) -> 
         at.append(f"the {line}'s near epsilon = {crossing:g}")
     return check(
         target,
-        informed.unless_injective(tables, which, alike(*found)),
+        informed.discount_stand_in(tables, which, alike(*found)),
         f"the attack starts to perform well between epsilon = {low:g} and {high:g}, whether that "
         "means less error than the mean image or than nearest neighbours",
         ours=" and ".join(at),

@@ -171,10 +171,10 @@ def _just_fitting(a: Attacked, shares: Sequence[float]) -> dict[str, np.ndarray]
 def _nearer(a: Attacked) -> dict[str, float]:
     """Mean share of the pool nearer than the target, by the share of pixels that fit."""
     fits, nearer = _share_that_fits(a), a.nearer / a.others
-    near = (fits >= 0.6) & (fits < 0.8)
+    groups = {"at least 60% fit": fits >= 0.6, "60% to 80% fit": (fits >= 0.6) & (fits < 0.8)}
     return {
-        "at least 60% fit": float(nearer[fits >= 0.6].mean()),
-        "60% to 80% fit": float(nearer[near].mean()) if near.any() else 1.0,
+        fit: float(nearer[among].mean()) if among.any() else math.nan
+        for fit, among in groups.items()
     }
 
 
@@ -231,16 +231,21 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         tables["uniform images"].iloc[0] if "uniform images" in tables else _enumerated()
     )
     below = (table["bound"] - table["high"]).groupby(table["data"]).max()
+    fails = [
+        negate(informed.discount_stand_in(tables, which, gap <= FAILS))
+        for which, gap in below.items()
+    ]
     first = table[table["epsilon"] == table["epsilon"].min()]
     black = first[first["black image"] > first["bound"] + 1e-6]
     yield check(
         "hayes2023/fig12",
-        (below > FAILS).all(),
+        every(*fails),
         f"on both data sets the attack's success is more than {FAILS:g} below the bound for "
         "uniform images at some epsilon: the bound is near one where the attack still fails",
         ours="real images are not uniform: at the smallest epsilon a black image, which uses no "
         f"gradient, is above the bound at {len(black)} of {len(first)} settings",
         stand_in=tables.stand_in,
+        decided_by=informed.NEEDS_NETWORK,
     )
 
 
@@ -255,7 +260,12 @@ def _resembles(
     )
     if "nearer" not in tables:
         return not_run(target, statement, "a run that ranks the pool's images")
-    share = tables["nearer"].set_index("data").loc[data, fit].max()
+    shares = tables["nearer"].set_index("data").loc[data, fit]
+    if shares.isna().any():  # other data sets may speak against it, and not for it
+        held = settle(False, not (shares >= least).any())
+        none = f"reconstructions of {' and '.join(shares.index[shares.isna()])} images that fit"
+        return check(target, held, statement, stand_in=stand_in, decided_by=f"{none} so well")
+    share = shares.max()
     return check(target, share < least, statement, ours=f"{share:.2%}", stand_in=stand_in)
 
 
@@ -268,7 +278,7 @@ def _later_with_share(target: str, tables: Tables, table: pd.DataFrame, which: s
     later = ordered and loose[-1] > 0.9 and loose[0] < 0.1 and bool((strict < loose).any())
     return check(
         target,
-        informed.unless_injective(tables, which, later),
+        informed.discount_stand_in(tables, which, later),
         "the attack fails at the smallest epsilon and succeeds at the largest for rho = 0.6, and "
         "needs a larger epsilon for a larger rho",
         ours=f"significantly above the bound for uniform images at {above} of {len(table)} "

@@ -12,7 +12,11 @@ from matplotlib.figure import Figure
 from companion.exhibit import *
 from companion.exhibit import BLACK
 from companion.papers.hayes2023 import threat_points as threat
-from companion.papers.hayes2023.stand_in_network import network_stand_ins, stand_in_network
+from companion.papers.hayes2023.stand_in_network import (
+    RANDOM,
+    network_stand_ins,
+    stand_in_network,
+)
 from companion.papers.hayes2023.success_intervals import error_bars
 from reconrisk.attacks import conversion_success, match_gradients, nearer_records
 from reconrisk.datasets import WEIGHTS_FILE, feature_map
@@ -124,7 +128,8 @@ def rebuild_point(task: dict[str, Any]) -> dict[str, float]:
         generator=generator,
     )
     root = task["data_root"] and Path(task["data_root"])
-    network = feature_map(images.shape, root, count=task["features"])
+    chosen = {"count": task["features"], "network": task.get("network", RANDOM)}
+    network = feature_map(images.shape, root, **chosen)
     found = match_gradients(
         *(kept.weights, kept.residuals, run, labels[targets]),
         generator=generator,

@@ -4,6 +4,8 @@ from companion.exhibit import *
 from reconrisk.datasets import LabelledFeatures
 from reconrisk.feature_maps import FeatureMap
 
+#: the stand-in until runs through EfficientNet-lite0 are recorded: then a parameter "network"
+RANDOM = "random"
 _PLACE = " in place of the pretrained network"
 
 

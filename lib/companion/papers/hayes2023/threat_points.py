@@ -24,6 +24,7 @@ from companion.exhibit import *
 from companion.exhibit import BEST
 from companion.papers.hayes2023.equal_epsilon import tuned_run
 from companion.papers.hayes2023.prior_aware_trials import ABOVE, UNLIKE
+from companion.papers.hayes2023.stand_in_network import RANDOM
 from companion.papers.hayes2023.success_intervals import error_bars
 from reconrisk import DPSGD, bounds, datasets
 from reconrisk.attacks import prior_aware_attack, shared_trajectory_attack, success_interval
@@ -123,10 +124,10 @@ def _images(name: str, data_root: str | None, side: int, split: str) -> datasets
 
 @functools.lru_cache(maxsize=4)
 def _features(
-    name: str, data_root: str | None, side: int, split: str, count: int
+    name: str, data_root: str | None, side: int, split: str, count: int, network: str
 ) -> datasets.LabelledFeatures:
-    images = _images(name, data_root, side, split)
-    return datasets.features(images, Path(data_root) if data_root else None, count=count)
+    images, root = _images(name, data_root, side, split), Path(data_root) if data_root else None
+    return datasets.features(images, root, count=count, network=network)
 
 
 def images_of(task: Mapping[str, Any], split: str = "train") -> datasets.LabelledImages:
@@ -136,7 +137,8 @@ def images_of(task: Mapping[str, Any], split: str = "train") -> datasets.Labelle
 
 def features_of(task: Mapping[str, Any], split: str = "train") -> datasets.LabelledFeatures:
     """The frozen network's features of a task's images, cached in the process."""
-    return _features(task["data"], task["data_root"], task["side"], split, task["features"])
+    which = task["data"], task["data_root"], task["side"], split
+    return _features(*which, task["features"], task.get("network", RANDOM))
 
 
 def records_of(task: Mapping[str, Any], split: str = "train") -> tuple[torch.Tensor, torch.Tensor]:
@@ -298,6 +300,7 @@ def point_task(study: Context, **given: Any) -> dict[str, Any]:
         "device": study.device,
         "side": p.get("side", 32),
         "features": p.get("features", 0),
+        **({"network": p.network} if "network" in p else {}),
         "width": 10,
         "steps": p.steps,
         "known": p.known,

@@ -24,6 +24,7 @@ from reconrisk import arguments
 from reconrisk.attacks import (
     PROPOSED,
     Inversion,
+    KeptSearch,
     Knowledge,
     LatentSpace,
     Objective,
@@ -218,9 +219,9 @@ def run_variants(
     study: Context, methods: Mapping[Any, Variant], sizes: Iterable[int]
 ) -> dict[tuple[Any, int], dict[str, Any]]:
     """What :func:`attack_batches` returns, by method and batch size."""
-    bench = asdict(Bench.of(study))
+    shared = {"bench": asdict(Bench.of(study)), **keep_searches(study)}
     tasks = {
-        (name, size): {"bench": bench, "variant": asdict(variant), "batch_size": size}
+        (name, size): {**shared, "variant": asdict(variant), "batch_size": size}
         for name, variant in methods.items()
         for size in sizes
     }
@@ -332,7 +333,10 @@ def attack_batches(task: dict[str, Any]) -> dict[str, Any]:
     batches, network = bench.batches(task["batch_size"]), bench.model()
     iterations = bench.iterations // variant.shorter
     noted = set(np.linspace(0, iterations, 21).astype(int).tolist())
-    course: dict[str, list[float]] = {"iteration": [], "PSNR by iteration": []}
+    # the weights of a generator are searched after its latent vectors: two searches
+    kept = kept_search(task) if variant.space != "decoder" else None
+    course: dict[str, list[float]] = kept.notes if kept else {}
+    course |= {"iteration": [], "PSNR by iteration": []}
 
     def watch(iteration: int, inputs: torch.Tensor, problems: slice) -> None:
         if problems.start == 0 and iteration in noted:
@@ -340,7 +344,9 @@ def attack_batches(task: dict[str, Any]) -> dict[str, Any]:
             course["iteration"].append(iteration)
             course["PSNR by iteration"].append(float(-10 * error.log10().mean()))
 
-    found = _invert(bench, variant, variant.objective, network, batches, watch)
+    found = _invert(bench, variant, variant.objective, network, batches, watch, kept)
+    if kept:
+        kept.remove()
     targets, images = (
         as_numpy(t.flatten(0, 1).movedim(1, -1)) for t in (batches.images, found.inputs)
     )
@@ -387,6 +393,7 @@ def _invert(
     network: WideHead,
     batches: Batches,
     watch: Callable[[int, torch.Tensor, slice], None] | None = None,
+    kept: KeptSearch | None = None,
 ) -> Inversion:
     """Attack all batches in one way."""
     released = bench.updates(network, batches)
@@ -420,6 +427,7 @@ def _invert(
         network,
         released,
         knowledge,
+        kept=kept,
         neurons=bench.random_neurons,
         match=variant.match or None,
         **shared,
