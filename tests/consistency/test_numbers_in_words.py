@@ -229,8 +229,8 @@ def gains_of_awareness():
 SAID = (
     (
         "book/papers/hayes2023.md",
-        r"holds with {} candidates or fewer, whatever $\varepsilon$; with the 2,048 of Figure 3 "
-        "this part is up to ${}$, and ${}$ where",
+        r"holds up to {} candidates, whatever $\varepsilon$; with the 2,048 of Figure 3 the error "
+        "is up to ${}$, and ${}$ if",
         error_of_the_mean,
     ),
     (
@@ -263,7 +263,7 @@ SAID = (
         "the second up to a gap of {} to {} at",
         lambda: below_the_bound("fig13", "series == 'C = 0.1' and score == 'sum'"),
     ),
-    ("book/tour.md", "is {}, the likelihood reaches {}, and the paper's two scores {} and {}",
+    ("book/tour.md", "is {}, the likelihood reaches {}, and the paper's two attacks {} and {}",
      attacks_and_bound),
     (ERRATA, "succeeds in {} of a million trials at epsilon = 4", lambda: simulated()[:1]),
     (ERRATA, "and in {} against 0.145 at epsilon = 1", lambda: simulated()[1:]),

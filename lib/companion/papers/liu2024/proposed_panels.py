@@ -1,6 +1,6 @@
 """Drawing the proposed attack beside others: what Tables 3 and 6 and the algorithms share."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -64,10 +64,3 @@ def method_entries(cells: pd.DataFrame, printed: bool = False) -> list[Line2D]:
         ),
         *([printed_entry("printed (another network)")] if printed else []),
     ]
-
-
-def draw_strips(axes: Sequence[Axes], images: Mapping[str, np.ndarray]) -> None:
-    """Rows of pictures with their names above."""
-    for axis, (name, image) in zip(axes, images.items(), strict=True):
-        picture(axis, image)
-        axis.set_title(attack_label(name), loc="left", fontsize=9)

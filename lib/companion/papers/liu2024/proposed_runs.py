@@ -363,19 +363,6 @@ def what_ran(study: Context, sizes: Iterable[int]) -> str:
     )
 
 
-def strip(shown: Any, count: int = 4) -> np.ndarray:
-    """The first pictures in a row, with a white line between them."""
-    kept = np.asarray(shown, dtype=float)[:count]
-    line = np.ones((kept.shape[1], 1, 3))
-    return np.concatenate([part for one in kept for part in (one, line)][:-1], axis=1)
-
-
-def strips(runs: Mapping[str, Mapping[str, Any]], count: int = 4) -> dict[str, np.ndarray]:
-    """The first originals, and the reconstructions of them by each method."""
-    found = {name: strip(run["pictures"], count) for name, run in runs.items()}
-    return {"original": strip(runs["Ours"]["originals"], count), **found}
-
-
 def attack_batches(task: dict[str, Any]) -> dict[str, Any]:
     """Attack all batches of one size in one way.
 
@@ -387,9 +374,8 @@ def attack_batches(task: dict[str, Any]) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``"PSNR"``, ``"RMSE"`` and :func:`perceptual_metrics` by picture, ``"pictures"`` and
-        ``"originals"`` of the first, and the course of the first batch: ``"iteration"`` and
-        ``"PSNR by iteration"``.
+        ``"PSNR"``, ``"RMSE"`` and :func:`perceptual_metrics` by picture, the first ``"originals"``,
+        and the course of the first batch: ``"iteration"`` and ``"PSNR by iteration"``.
     """
     bench, variant = Bench(**task["bench"]), Variant(**task["variant"])
     batches, network = bench.batches(task["batch_size"]), bench.model()
@@ -417,7 +403,6 @@ def attack_batches(task: dict[str, Any]) -> dict[str, Any]:
         "PSNR": psnr(truth, rebuilt, data_range=1.0),
         "RMSE": rmse(truth, rebuilt),
         **_distances(bench, targets, images),
-        "pictures": np.round(images[:SHOWN], 4),
         "originals": np.round(targets[:SHOWN], 4),
         **course,
     }

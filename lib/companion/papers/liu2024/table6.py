@@ -217,8 +217,8 @@ def _rule(tables: Tables) -> Verdict:
         None if gain < CLOSE else bool(reached >= min(gain - CLOSE, REACHED * gain)),
         "the total variation that is best on the attacker's own pictures gets at least "
         f"{REACHED:.0%} of what the best gains over the paper's, or all but {CLOSE} dB of it",
-        ours=f"{reached:.1f} of {gain:.1f} dB, with {chosen:g}",
-        decided_by=f"pictures on which the weight matters: the best gains {gain:.1f} dB",
+        ours=f"{reached:.0f} of {gain:.0f} dB, with {chosen:g}",
+        decided_by=f"pictures on which the weight matters: the best gains {gain:.0f} dB",
     )
 
 
