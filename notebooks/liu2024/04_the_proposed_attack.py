@@ -137,8 +137,7 @@ study.judge(alg_proposed, tables)
 #
 # Features come in no order. The paper matches greedily by cosine and finds that as good as trying
 # all permutations. That is so while the noise is no larger than the features. The weak point lies elsewhere: at the start of the inversion the *candidates'* features resemble those of no
-# image, and any matching is a guess (column "right at the start" of the table behind the first
-# figure).
+# image, and any matching is a guess.
 
 # %%
 from itertools import permutations
@@ -174,9 +173,8 @@ study.judge(alg_greedy, tables)
 # little else. The paper weights the cosines of the single tensors by a norm of the parameters,
 # whose index is not legible. With the Euclidean norm the wide layer, whose weights are standard
 # normal, dominates; with the number of entries the convolutions count, too. The second reading is
-# the one that helps on this network, by about as much as the paper says, and was chosen for that. On
-# the network of the recorded runs it gains nothing; equal weights gain about a decibel, which the pictures
-# of those runs cannot distinguish from no gain.
+# the one that helps on this network, by about as much as the paper says, and was chosen for that. In
+# the recorded runs it gains nothing; equal weights gain about a decibel, within the errors.
 
 # %%
 network = ConvNet(torch.Generator(), side=8, channels=24, wide=896)
@@ -199,8 +197,7 @@ study.judge(alg_reweight, tables)
 # {ref}`Table 6 <exhibit-liu2024-table6>` compares neither part, reweighting alone, and both. On the quick
 # run's network we reproduce the gain of reweighting, but not that of feature matching. In the recorded run,
 # which searches the untrained network, matching gains about a decibel, and random vectors in place of
-# features gain as much within their errors; its pictures do not tell whether reweighting gains. That is no
-# verdict on the method. Nothing is defended here, so the gradient itself determines the features at least
+# features gain as much within their errors; its pictures do not tell whether reweighting gains. Nothing is defended here, so the gradient itself determines the features at least
 # as exactly as they are recovered. Where noise is added, matching gains: see
 # {ref}`Figure 4 <exhibit-liu2024-fig4>`.
 #
@@ -246,7 +243,8 @@ study.judge(table6, tables)
 # {ref}`Table 3 <exhibit-liu2024-table3>` compares the attack with those of Geiping et al. and of
 # Jeon et al., who seek images in the latent space of a pretrained generator and then in its weights
 # ({func}`reconrisk.attacks.generative_attack`). A small decoder, trained on other pictures of the same data set, stands in for the pretrained one. Geiping et al.'s attack
-# runs without the statistics of the batch norms, which the paper grants all attacks: the comparison decides nothing.
+# runs without the statistics of the batch norms, which the paper grants all attacks. The untrained network's distance
+# decides nothing. {ref}`ST-LPIPS <lpips-weights>`, a trained metric that is not LPIPS, puts the decoder first: searched pixels keep noise that it sees.
 
 # %%
 from reconrisk.metrics import load_perceptual

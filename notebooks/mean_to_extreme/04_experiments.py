@@ -132,8 +132,8 @@ study.judge(fig2, tables)
 #
 # NMI, SSIM and a perceptual loss have no bound. Do they follow the metrics that have one, the NCC
 # above all? On a grid of noises that begins at 1e-5 NMI and SSIM are lost far earlier; on one of the decades from
-# 1e-3 on they look alike. The paper prints no grid, so that this is not decided. LPIPS needs trained weights
-# ({ref}`how to get them <stand-in-data>`); where they are missing, the axis says so, and nothing is concluded.
+# 1e-3 on they look alike. The paper prints no grid, so that this is not decided, for a trained perceptual loss
+# ({ref}`ST-LPIPS, which is not LPIPS <lpips-weights>`) neither. From untrained features nothing is concluded.
 
 # %%
 import numpy as np

@@ -11,6 +11,7 @@ import pytest
 
 from companion.papers.beyond.mechanism_or_calibration import at_equal_accuracy
 from companion.study import registry
+from companion.study.records import read_record
 from companion.study.tables import exact_table
 
 ROOT = registry.project_root()
@@ -226,11 +227,23 @@ def gains_of_awareness():
     return [f"{value:.1f}" for part in (gains, *ends) for value in part]
 
 
+def found_through_few_features():
+    colours = recorded("hayes2023/fig6", "found").query("data == 'colour'")
+    targets = read_record(ROOT / "data/recorded/hayes2023/fig6").settings["colour_targets"]
+    most = colours["target is nearest"].max() * targets
+    return [f"{most:.0f}", f"{targets}"]
+
+
 SAID = (
     (
         "book/papers/hayes2023.md",
-        r"holds with {} candidates or fewer, whatever $\varepsilon$; with the 2,048 of Figure 3 "
-        "this part is up to ${}$, and ${}$ where",
+        r"the recorded search finds {} of {} images, whatever $\varepsilon$",
+        found_through_few_features,
+    ),
+    (
+        "book/papers/hayes2023.md",
+        r"holds up to {} candidates, whatever $\varepsilon$; with the 2,048 of Figure 3 the error "
+        "is up to ${}$, and ${}$ if",
         error_of_the_mean,
     ),
     (
@@ -263,7 +276,7 @@ SAID = (
         "the second up to a gap of {} to {} at",
         lambda: below_the_bound("fig13", "series == 'C = 0.1' and score == 'sum'"),
     ),
-    ("book/tour.md", "is {}, the likelihood reaches {}, and the paper's two scores {} and {}",
+    ("book/tour.md", "is {}, the likelihood reaches {}, and the paper's two attacks {} and {}",
      attacks_and_bound),
     (ERRATA, "succeeds in {} of a million trials at epsilon = 4", lambda: simulated()[:1]),
     (ERRATA, "and in {} against 0.145 at epsilon = 1", lambda: simulated()[1:]),

@@ -364,6 +364,7 @@ def test_why_says_what_would_run_again(companion, project):
     shown = companion("why", FIG1).stdout
     assert "nothing would run again; notebooks/ziller2024/01_bounds.ipynb holds" in shown
     shown = companion("why", FIG1, "--set", "samples=6", "--seed", "2", code=1).stdout
+    assert "again; compared with notebooks/ziller2024/01_bounds.ipynb's result:" in shown
     assert "parameters: samples was 5, is 6" in shown
     assert "seed: 0 stored, 2 asked for" in shown
     project.experiment.write_text(project.experiment.read_text() + "#")

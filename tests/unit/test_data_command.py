@@ -310,7 +310,7 @@ def test_a_folder_is_checked_file_by_file(tmp_path: Path, monkeypatch):
     tiny_data.write_cifar(tmp_path)
     (tmp_path / "cifar-10-batches-py" / "data_batch_3").write_bytes(b"")
     done = run("check", "--data-root", tmp_path, "--json")
-    assert done.exit_code == 1 and "2 of 18 files are damaged" in done.stderr
+    assert done.exit_code == 1 and "2 of 19 files are damaged" in done.stderr
     details = {f["file"]: f["detail"] for f in json.loads(done.stdout)}
     labels = "MNIST/raw/t10k-labels-idx1-ubyte"
     said = f"{labels} is not the official file: found 5 bytes, expected 13."

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from altered_tables import recorded, statuses
+from altered_tables import altered, recorded, statuses, stored
 from companion.papers.liu2024 import alg_greedy, alg_reweight
-from companion.papers.liu2024.proposed_runs import Bench
+from companion.papers.liu2024.proposed_runs import Bench, same_order
 from companion.study import Study
 
 
@@ -30,3 +30,29 @@ def test_the_weights_count_every_parameter_once():
     entries = dict(zip(shares["layer"], shares["entries"] * network.parameter_count, strict=True))
     assert entries["wide layer"] == pytest.approx(network.wide.weight.numel() + 40)
     np.testing.assert_allclose(shares.drop(columns="layer").sum(), 1)
+
+
+@pytest.mark.parametrize("exhibit", ["liu2024/table3", "liu2024/table6"])
+def test_a_trained_distance_orders_methods_alike_otherwise_or_undecidedly(exhibit):
+    tables = stored(exhibit)
+    trained = tables["gaps"]["metric"] == "ST-LPIPS"
+
+    def status(gap, error=0.1, sign=1):
+        return same_order(
+            altered(
+                tables,
+                {"gaps": lambda t: t.assign(gap=np.where(trained, sign, 1) * gap, error=error)},
+            )
+        ).status
+
+    assert status(1.0) == "holds on stand-in data"
+    assert status(1.0, sign=-1) == "failed"  # a quick run's outcome is known
+    assert status(1.0, error=0.3) == status(0.3, sign=-1) == "not decided"
+
+
+def test_runs_without_the_trained_distance_say_so():
+    """The recorded runs, and readers without the package."""
+    tables = stored("liu2024/table3")
+    untrained = altered(tables, {"gaps": lambda t: t[t["metric"] == "LPIPS"]})
+    for one in (untrained, recorded("liu2024/table3"), recorded("liu2024/table6")):
+        assert same_order(one).status == "not run here"

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import importlib.util
+import sys
+import types
 import warnings
 from dataclasses import replace
 
@@ -12,7 +15,8 @@ import pytest
 from scipy import stats
 from skimage.metrics import normalized_mutual_information, peak_signal_noise_ratio
 
-from reconrisk import metrics
+from reconrisk import datasets, metrics
+from reconrisk.datasets import files
 
 
 @pytest.fixture
@@ -198,3 +202,76 @@ def test_the_perceptual_distance_refuses_targets_of_another_range():
     with pytest.raises(ValueError, match="must be pictures"):
         measure(picture, picture[:, :, :1])
     assert measure(picture, 2.0 * picture) == measure(picture, np.minimum(2.0 * picture, 1.0))
+
+
+@pytest.fixture(scope="module")
+def photograph() -> np.ndarray:
+    return datasets.pictures(65, 1)[0]
+
+
+def test_shift_tolerant_lpips_is_a_distance_of_pictures_and_stacks(photograph):
+    measure = metrics.load_shift_tolerant()
+    assert (measure.name, measure.stand_in) == ("ST-LPIPS", False)
+    noise = np.random.default_rng(6).standard_normal(photograph.shape)
+    noisy = photograph + np.multiply.outer([0.0, 0.02, 0.1, 0.5], noise)
+    targets = np.broadcast_to(photograph, noisy.shape)
+    values = measure(targets, noisy)
+    np.testing.assert_allclose(values, [0, 0.003041, 0.2392, 0.7521], rtol=2e-4, atol=1e-9)
+    singly = [measure(photograph, one) for one in noisy]
+    np.testing.assert_allclose(values, singly, rtol=1e-4, atol=1e-9)
+    symmetric = measure(np.clip(noisy, 0, 1), targets)
+    np.testing.assert_allclose(values, symmetric, rtol=1e-4, atol=1e-9)
+
+
+def test_shift_tolerant_lpips_is_what_its_package_computes(monkeypatch, photograph):
+    """Its own code, whose undeclared import of torchsummary is met by an empty module."""
+    import torch
+
+    measure = metrics.load_shift_tolerant()
+    metrics.load_perceptual()  # makes torchvision importable
+    stub = types.ModuleType("torchsummary")
+    monkeypatch.setattr(stub, "summary", None, raising=False)
+    monkeypatch.setitem(sys.modules, "torchsummary", stub)
+    from stlpips_pytorch import stlpips
+
+    theirs = stlpips.LPIPS(net="alex", variant="shift_tolerant", verbose=False)
+    for size in (32, 33, 65):
+        target = photograph[:size, :size]
+        noisy = np.clip(target + 0.1 * np.random.default_rng(1).standard_normal(target.shape), 0, 1)
+        pair = (torch.from_numpy(p.transpose(2, 0, 1)[None]).float() for p in (target, noisy))
+        with torch.no_grad():
+            expected = float(theirs(*pair, normalize=True))
+        assert measure(target, noisy) == pytest.approx(expected, rel=1e-5)
+
+
+def test_shift_tolerant_lpips_hardly_sees_a_shift_by_a_pixel(photograph):
+    """As its paper claims; to the untrained distance the shift is as much as noise of 0.1."""
+    moved, still = photograph[:-1, 1:], photograph[:-1, :-1]
+    noisy = still + 0.1 * np.random.default_rng(6).standard_normal(still.shape)
+    tolerant, untrained = (
+        measure(still, moved) / measure(still, noisy)
+        for measure in (metrics.load_shift_tolerant(), metrics.load_perceptual())
+    )
+    assert tolerant < 0.05 and untrained > 0.7
+
+
+def test_only_the_published_weights_of_shift_tolerant_lpips_are_read(monkeypatch, tmp_path):
+    from reconrisk.metrics import _backbones
+
+    other = replace(_backbones.SHIFT_TOLERANT, sha256="0" * 64)
+    monkeypatch.setattr(_backbones, "SHIFT_TOLERANT", other)
+    with pytest.raises(ValueError, match="as stlpips-pytorch publishes it: its sha256 must begin"):
+        metrics.load_shift_tolerant()
+    assert files.check_folder(tmp_path)[-1].state == "damaged"
+
+
+def test_without_its_package_shift_tolerant_lpips_is_named(monkeypatch, tmp_path):
+    assert files.check_folder(tmp_path)[-1].detail == "as published"
+    find = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if "stlpips" in name else find(name)
+    )
+    with pytest.raises(ModuleNotFoundError, match=r"stlpips_pytorch: .*reconrisk\[stlpips\]"):
+        metrics.load_shift_tolerant()
+    missing = files.check_folder(tmp_path)[-1]
+    assert (missing.data_set, missing.state, missing.detail) == ("ST-LPIPS", "missing", "optional")

@@ -248,7 +248,8 @@ def test_what_verdicts_would_have_noticed_is_found_once(project, monkeypatch):
 
 
 def test_a_record_is_shown_with_what_ran_and_what_differs(project):
-    tables = {"small": pd.DataFrame({"x": [1.23456]}), "long": pd.DataFrame({"x": [0] * 99})}
+    small, long = pd.DataFrame({"x": [1.23456, 6e-122, 0.0]}), pd.DataFrame({"x": [0] * 99})
+    tables = {"small": small, "long": long}
     tables["weights"] = pd.DataFrame({"x": ["AAAA" * 1000]})
     known = write(
         project,
@@ -268,8 +269,8 @@ def test_a_record_is_shown_with_what_ran_and_what_differs(project):
     assert f"`pictures` 7 instead of {paper}" in block and block.count(" instead of ") == 1
     assert "photographs (7 files) `abababababab`" in block and "1.5 GB" in block
     assert "<td>1.25</td>" in block and "is as it is" in block
-    # short tables are printed, to four digits, and long ones linked
-    assert "1.235" in block
+    # short tables are printed, to four digits and no smaller than anyone reads, long ones linked
+    assert [c.split("\n")[0] for c in block.split("* - ")[2:5]] == ["1.235", "below 1e-30", "0"]
     assert f"there/{RECORDED.as_posix()}/ziller2024/fig1/long.csv), 99 rows." in block
     # nor is what only a program reads
     assert "weights.csv), 1 rows." in block and "AAAA" not in block

@@ -39,7 +39,7 @@ def explorer_report() -> str:
             continue
         rows = [_row(name) for name in names]
         table = list_table(
-            ("What", "Value", "Kind", "Source"), rows, widths=(32, 22, 20, 26),
+            ("What", "Answer", "Which is", "From"), rows, widths=(32, 22, 20, 26),
             classes="explorer-report",
         )  # fmt: skip
         heading = f'<h2 class="explorer-threat">{threat.title}</h2>'
@@ -59,7 +59,7 @@ def _row(name: str) -> tuple[str, str, str, str]:
     return (
         f'<span data-title="{name}">{title[:1].upper() + title[1:]}</span>',
         f'<span data-value="{name}">…</span>',
-        kind.direction,
+        risk.DIRECTIONS[kind.direction],
         _source(method.source),
     )
 

@@ -32,6 +32,8 @@ __all__ = ["alternative", "recorded_block", "recorded_page"]
 
 # a longer table is linked, not printed, and so is one whose cells are data rather than numbers
 _MOST_ROWS, _MOST_LETTERS = 70, 500
+# what is smaller is printed as below it: the files have the digits
+_NOTHING = 1e-30
 # digits of a checksum that are printed; the record has all
 _SHOWN_DIGITS = 12
 
@@ -165,6 +167,8 @@ def _data(record: Record) -> tuple[str, str]:
 def _table(table: pd.DataFrame) -> str:
     def cell(value: object) -> str:
         if isinstance(value, float):
+            if 0.0 < value < _NOTHING:
+                return f"below {_NOTHING:g}"
             return "" if pd.isna(value) else f"{value:.4g}"
         return escape(str(value))
 

@@ -505,7 +505,8 @@ def why(
 ) -> None:
     """Say whether the stored result of an exhibit answers a request, and if not, why.
 
-    Compares code, data and parameters with those recorded when the notebooks were refreshed.
+    Compares code, data and parameters with those of the notebook's stored result; what `companion
+    run` wrote elsewhere is not looked at.
     Exit status 0: nothing would run again; 1: the exhibit would.
 
     Example: `companion why mean_to_extreme/fig2 --set samples=500`
@@ -525,7 +526,8 @@ def why(
             f"computed {held.provenance.time}"
         )
         return
-    show(f"{exhibit_id} would run again:")
+    beside = f"; compared with {held.notebook}'s result" if held else ""
+    show(f"{exhibit_id} would run again{beside}:")
     for reason in reasons:
         show(f"  {reason}")
     raise typer.Exit(FAILED)

@@ -5,6 +5,7 @@ PyTorch is imported where it computes, so that closed forms run without it.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -205,3 +206,18 @@ def perceptual(device: str, data_root: str | Path | None) -> PerceptualMetric:
     from reconrisk.metrics import load_perceptual
 
     return load_perceptual(device, folder=data_root or None)
+
+
+#: the trained perceptual distance beside that of :func:`perceptual`
+ST_LPIPS = "ST-LPIPS"
+
+
+@functools.cache
+def perceptual_metrics(device: str, data_root: str | Path | None) -> dict[str, PerceptualMetric]:
+    """:func:`perceptual` as ``"LPIPS"``, and :data:`ST_LPIPS` where its package is installed."""
+    from reconrisk.metrics import load_shift_tolerant
+
+    found = {"LPIPS": perceptual(device, data_root)}
+    with contextlib.suppress(ModuleNotFoundError):  # tables without it say so
+        found[ST_LPIPS] = load_shift_tolerant(device)
+    return found

@@ -15,7 +15,7 @@ from reconrisk.datasets._features import WEIGHTS_FILE
 from reconrisk.datasets._known import CIFAR_ARCHIVE, CIFAR_FOLDER, CIFAR_SUBSET, DATA_SETS
 from reconrisk.datasets._photographs import is_imagenet
 from reconrisk.datasets._read import contents
-from reconrisk.metrics._backbones import BACKBONES
+from reconrisk.metrics._backbones import BACKBONES, SHIFT_TOLERANT, shift_tolerant
 
 __all__ = ["LABELLED", "Finding", "check_folder", "check_set", "checksums"]
 
@@ -125,7 +125,9 @@ def _weights_at(root: Path) -> list[Finding]:
         finding = _check_file(root, f"LPIPS on {known.name}", known.file, read)
         missing = finding.state == "missing"
         findings.append(replace(finding, detail=optional) if missing else finding)
-    return findings
+    installed = _check_file(root, SHIFT_TOLERANT.name, "package stlpips-pytorch", shift_tolerant)
+    missing = installed.state == "missing"
+    return [*findings, replace(installed, detail="optional") if missing else installed]
 
 
 # Checksums ----------------------------------------------------------------------------------------

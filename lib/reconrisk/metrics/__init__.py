@@ -2,7 +2,7 @@
 
 MSE, RMSE, PSNR and NCC reduce the last axis and broadcast over the others; SSIM and NMI take one
 pair of images; :func:`match` assigns an unordered set of reconstructions to its targets. The
-perceptual distance needs PyTorch and is imported on first use.
+perceptual distances need PyTorch and are imported on first use.
 """
 
 from typing import TYPE_CHECKING
@@ -11,7 +11,11 @@ from reconrisk import lazy
 
 if TYPE_CHECKING:
     from reconrisk.metrics.matching import Matching, match
-    from reconrisk.metrics.perceptual import PerceptualMetric, load_perceptual
+    from reconrisk.metrics.perceptual import (
+        PerceptualMetric,
+        load_perceptual,
+        load_shift_tolerant,
+    )
     from reconrisk.metrics.pixel import mse, ncc, nmi, psnr, rmse, ssim
     from reconrisk.metrics.subspace import projection_error
 else:
@@ -21,6 +25,7 @@ __all__ = [
     "Matching",
     "PerceptualMetric",
     "load_perceptual",
+    "load_shift_tolerant",
     "match",
     "mse",
     "ncc",

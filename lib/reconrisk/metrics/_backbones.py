@@ -1,21 +1,23 @@
-"""The files of ImageNet weights that LPIPS can stand on, as torchvision publishes them."""
+"""The files of weights that perceptual distances stand on, and their checksums."""
 
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["BACKBONES", "Backbone"]
+__all__ = ["BACKBONES", "SHIFT_TOLERANT", "Backbone", "shift_tolerant"]
 
 
 @dataclass(frozen=True)
 class Backbone:
-    """A network of LPIPS, the file of its ImageNet weights, and how that file's SHA-256 begins."""
+    """A network, the file of its weights, how that file's SHA-256 begins, and who publishes it."""
 
     name: str
     file: str
     sha256: str
+    publisher: str = "torchvision"
 
     def read(self, path: Path) -> bytes:
         """Return the verified bytes of a file.
@@ -29,8 +31,8 @@ class Backbone:
         found = hashlib.sha256(data).hexdigest()
         if not found.startswith(self.sha256):
             raise ValueError(
-                f"{path} is not {self.name} as torchvision publishes it: its sha256 must begin "
-                f"with {self.sha256}; found {found[:16]}..."
+                f"{path} is not {self.name} as {self.publisher} publishes it: its sha256 must "
+                f"begin with {self.sha256}; found {found[:16]}..."
             )
         return data
 
@@ -40,3 +42,26 @@ BACKBONES = {
     "alex": Backbone("AlexNet", "alexnet-owt-7be5be79.pth", "7be5be79"),
     "squeeze": Backbone("SqueezeNet", "squeezenet1_1-b8a52dc0.pth", "b8a52dc0"),
 }
+
+#: shift-tolerant LPIPS on AlexNet, in the package that its authors publish; BSD-2
+SHIFT_TOLERANT = Backbone(
+    "ST-LPIPS",
+    "stlpips_pytorch/weights/vST0.0/alex_shift_tolerant.pth",
+    "b356b382f96010f77d085ee8343ecd9fd322d0a56e8de2b2d0549fafcad8b9ee",
+    "stlpips-pytorch",
+)
+
+
+def shift_tolerant() -> bytes:
+    """Return the verified bytes of :data:`SHIFT_TOLERANT`; its package is not imported.
+
+    Raises
+    ------
+    FileNotFoundError
+        If the package is not installed or lacks the file.
+    ValueError
+        If the file is not the published one.
+    """
+    package = importlib.util.find_spec("stlpips_pytorch")
+    site = Path(package.origin).parents[1] if package and package.origin else Path()
+    return SHIFT_TOLERANT.read(site / SHIFT_TOLERANT.file)

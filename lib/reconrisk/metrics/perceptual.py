@@ -1,4 +1,4 @@
-"""A perceptual distance between images: LPIPS, or a stand-in if its weights are missing."""
+"""Perceptual distances: LPIPS or a stand-in if its weights are missing, and a trained relative."""
 
 from __future__ import annotations
 
@@ -15,18 +15,23 @@ from numpy.typing import ArrayLike
 
 from reconrisk import arguments
 from reconrisk._extras import require
-from reconrisk.metrics._backbones import BACKBONES
+from reconrisk.metrics._backbones import BACKBONES, SHIFT_TOLERANT, shift_tolerant
 
 require("lpips", "reconrisk.metrics.perceptual")
 
 import torch
 
-__all__ = ["PerceptualMetric", "backbone_file", "load_perceptual"]
+from reconrisk.metrics._shift_tolerant import ShiftTolerant
+
+__all__ = ["PerceptualMetric", "backbone_file", "load_perceptual", "load_shift_tolerant"]
+
+#: pixels compared at a time: the first features of one take some kilobytes
+_AT_ONCE = 2**18
 
 
 @dataclass(frozen=True)
 class PerceptualMetric:
-    """A perceptual distance between two images.
+    """A perceptual distance between images.
 
     Attributes
     ----------
@@ -45,20 +50,19 @@ class PerceptualMetric:
     network: Any = field(repr=False)
     device: str = "cpu"
 
-    def __call__(self, target: ArrayLike, reconstruction: ArrayLike) -> float:
-        """Return the distance of two images.
+    def __call__(self, target: ArrayLike, reconstruction: ArrayLike) -> Any:
+        """Return the distance of two images, or of each pair of two stacks.
 
         Parameters
         ----------
-        target : array_like, shape (H, W, 3)
-            In [0, 1]; at least 32 pixels a side.
-        reconstruction : array_like, shape (H, W, 3)
-            Finite; clipped to [0, 1].
+        target, reconstruction : array_like, shape (..., H, W, 3)
+            At least 32 pixels a side; leading axes agree. The target in [0, 1], the reconstruction
+            finite: it is clipped to [0, 1].
 
         Returns
         -------
-        float
-            >= 0.
+        float or ndarray, shape (...)
+            >= 0; a float for two images.
 
         Raises
         ------
@@ -69,18 +73,23 @@ class PerceptualMetric:
             arguments.real("target", target, 0, 1),
             arguments.finite("reconstruction", reconstruction),
         )
-        if x.shape != y.shape or x.ndim != 3 or x.shape[2] != 3 or min(x.shape[:2]) < 32:
+        if x.shape != y.shape or x.ndim < 3 or x.shape[-1] != 3 or min(x.shape[-3:-1]) < 32:
             raise ValueError(
-                "target and reconstruction must be pictures (H, W, 3) of at least 32x32 pixels; "
-                f"got shapes {x.shape} and {y.shape}"
+                "target and reconstruction must be pictures (..., H, W, 3) of at least 32x32 "
+                f"pixels; got shapes {x.shape} and {y.shape}"
             )
-        pair = [self._tensor(x), self._tensor(np.clip(y, 0, 1))]
+        stacks = [v.reshape(-1, *x.shape[-3:]) for v in (x, np.clip(y, 0, 1))]
+        step = max(1, _AT_ONCE // (x.shape[-3] * x.shape[-2]))
+        distances = np.empty(len(stacks[0]))
         with torch.no_grad():
-            return float(self.network(*pair, normalize=True))
+            for start in range(0, len(distances), step):
+                pair = (self._tensor(v[start : start + step]) for v in stacks)
+                found = self.network(*pair, normalize=True)
+                distances[start : start + step] = found.cpu().numpy().ravel()
+        return float(distances[0]) if x.ndim == 3 else distances.reshape(x.shape[:-3])
 
-    def _tensor(self, picture: np.ndarray) -> torch.Tensor:
-        channels_first = torch.from_numpy(picture.astype(np.float32)).permute(2, 0, 1)[None]
-        return channels_first.to(self.device)
+    def _tensor(self, pictures: np.ndarray) -> torch.Tensor:
+        return torch.from_numpy(pictures.astype(np.float32)).movedim(-1, 1).to(self.device)
 
 
 def backbone_file(network: str = "alex") -> Path:
@@ -154,6 +163,40 @@ def load_perceptual(
             network = lpips.LPIPS(net="alex", pnet_rand=True, lpips=False, verbose=False)
             name, stand_in = "untrained-AlexNet distance", True
     return PerceptualMetric(name, stand_in, network.eval().to(device), device)
+
+
+def load_shift_tolerant(device: str = "cpu") -> PerceptualMetric:
+    """Load shift-tolerant LPIPS on AlexNet (Ghildyal & Liu 2022), a trained metric of its own.
+
+    It is a relative of LPIPS, trained on the same judgements of people, with other values: its
+    network has blurred strides, so that it hardly sees a shift by a pixel. Its weights come with
+    the package ``stlpips-pytorch``; that package's code is not imported, which needs packages that
+    it does not name and is in part licensed for non-commercial use only.
+
+    Parameters
+    ----------
+    device : str
+        Where to compute.
+
+    Returns
+    -------
+    PerceptualMetric
+
+    Raises
+    ------
+    ModuleNotFoundError
+        If ``stlpips-pytorch`` is not installed.
+    FileNotFoundError, ValueError
+        If its file of weights is missing, or is not the published one.
+
+    Notes
+    -----
+    Ghildyal & Liu, *Shift-tolerant Perceptual Similarity Metric*, ECCV 2022.
+    """
+    require("stlpips_pytorch", "reconrisk.metrics.load_shift_tolerant")
+    published = torch.load(io.BytesIO(shift_tolerant()), map_location="cpu", weights_only=True)
+    network = ShiftTolerant(published).eval().to(device)
+    return PerceptualMetric(SHIFT_TOLERANT.name, False, network, device)
 
 
 def _load_backbone(slices: Any, weights: bytes) -> None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from reconrisk.risk._catalogue import KINDS
     from reconrisk.risk._correlated import correlated_run, from_matrix_mechanism
     from reconrisk.risk._dp_events import from_dp_event
-    from reconrisk.risk._entries import THREAT_MODELS, Entry, Source, ThreatModel
+    from reconrisk.risk._entries import DIRECTIONS, THREAT_MODELS, Entry, Source, ThreatModel
     from reconrisk.risk._guarantees import from_guarantee
     from reconrisk.risk._judgement import Judgement
     from reconrisk.risk._kinds import POINTS, Kind, Method, Point, Setting
@@ -37,6 +37,7 @@ else:
     __getattr__, __dir__ = lazy.attach(__name__)
 
 __all__ = [
+    "DIRECTIONS",
     "KINDS",
     "POINTS",
     "REFERENCES",

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from types import MappingProxyType
 from typing import Any
 
-__all__ = ["THREAT_MODELS", "Entry", "Interval", "Source", "ThreatModel", "entry_key"]
+__all__ = ["DIRECTIONS", "THREAT_MODELS", "Entry", "Interval", "Source", "ThreatModel", "entry_key"]
 
 _TINY = 5e-324
 _ULP = 2.0**-52
@@ -114,6 +114,21 @@ _THREATS = (
 
 #: Threat models of the report by key, in its order.
 THREAT_MODELS = MappingProxyType({t.key: t for t in _THREATS})
+
+#: what the values of ``Entry.direction`` mean, as a report says it
+DIRECTIONS = MappingProxyType(
+    {
+        "exact": "value for the worst record",
+        "enclosed": "certified interval, worst record",
+        "exact for one attack": "one known attack, no bound",
+        "enclosed for one attack": "certified interval, one known attack",
+        "upper bound on success": "no attack does better",
+        "upper bound on leakage": "no attack learns more",
+        "lower bound on error": "no such attack errs less",
+        "success of the best known attack": "best known attack",
+        "order of an error": "only ratios mean anything",
+    }
+)
 
 
 @dataclass(frozen=True)

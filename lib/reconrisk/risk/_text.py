@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Iterable, Sequence
 
 from reconrisk.risk._catalogue import KINDS
-from reconrisk.risk._entries import Entry
+from reconrisk.risk._entries import DIRECTIONS, Entry
 from reconrisk.risk._numbers import describe_value
 
 __all__ = [
@@ -36,18 +36,6 @@ PAPERS = {
     "liu2024": "E, Liu et al.",
     "beyond": "this companion",
 }
-#: directions as a reader sees them
-_WORDS = {
-    "exact": "value for the worst record",
-    "enclosed": "certified interval, worst record",
-    "exact for one attack": "one known attack, no bound",
-    "enclosed for one attack": "certified interval, one known attack",
-    "upper bound on success": "no attack does better",
-    "upper bound on leakage": "no attack learns more",
-    "lower bound on error": "no such attack errs less",
-    "success of the best known attack": "best known attack",
-    "order of an error": "only ratios mean anything",
-}
 COLUMNS = ("what", "answer", "which is", "from")
 #: least width of a table; below, its rows become paragraphs
 _LEAST_TABLE = 72
@@ -68,7 +56,7 @@ def place(entry: Entry, *, short: bool = False) -> str:
 
 def row(entry: Entry, *, short: bool = False) -> tuple[str, str, str, str]:
     """Return an entry as a row of a table: what, the answer, which is, from."""
-    words = _WORDS.get(entry.direction, entry.direction)
+    words = DIRECTIONS.get(entry.direction, entry.direction)
     return capitalise(entry.title), describe_value(entry), words, place(entry, short=short)
 
 

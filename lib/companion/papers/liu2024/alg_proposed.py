@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 from scipy.optimize import linear_sum_assignment
 from torch.nn import functional
@@ -14,14 +13,13 @@ from torch.nn import functional
 from companion.exhibit import *
 from companion.experiments.clients import KEY
 from companion.papers.liu2024.defended_training import printed_after_training
-from companion.papers.liu2024.proposed_panels import METHODS, draw_strips
+from companion.papers.liu2024.proposed_panels import METHODS
 from companion.papers.liu2024.proposed_runs import (
     BENCH,
     BEST,
     Bench,
     Variant,
     run_variants,
-    strips,
     variants,
     what_ran,
 )
@@ -99,7 +97,6 @@ def measure(study: Context) -> Tables:
             "regulariser": _regularised(study),
             "reached": pd.DataFrame(reached.items(), columns=["method", "PSNR"]),
         },
-        images=strips(runs),
         ran=what_ran(study, [p.batch_size]),
     )
 
@@ -253,35 +250,30 @@ def _ends(tables: Tables) -> list[dict[str, float]]:
 
 
 CAPTION = (
-    "The proposed attack at work. Left: PSNR over the iterations as its parts are added. Middle, "
-    "top: cosine of recovered with true features, by batch size, with the gradients of all classes "
-    "decomposed together, the same within the exact span, and as published. Middle, bottom: share "
-    "of the features inside the recovered span while the share inside it or the share outside is "
-    "minimised. Right: four originals and their reconstructions."
+    "The proposed attack at work. Left: PSNR over the iterations as its parts are added. Middle: "
+    "cosine of recovered with true features, by batch size, with the gradients of all classes "
+    "decomposed together, the same within the exact span, and as published. Right: share of the "
+    "features inside the recovered span while that share, as printed, or the rest is minimised."
 )
 
 
 @drawing
 def draw(tables: Tables) -> Figure:
-    figure = plt.figure(figsize=(8.4, 4.6), layout="constrained")
-    left, middle, right = figure.subfigures(1, 3, width_ratios=(1.15, 1, 0.9))
-    axis, (top, bottom) = left.subplots(), middle.subplots(2, 1)
+    figure, ((left, middle, right),) = panels(1, 3, 3.0, 3.2)
     for name, rows in tables["course"].groupby("method", sort=False):
-        axis.plot(rows["iteration"], rows["PSNR"], color=METHODS[name], label=attack_label(name))
-    axis.set(xlabel="iteration", ylabel="PSNR (dB)")
-    left.legend(loc="outside upper center", ncols=2, handlelength=1.6, columnspacing=1.0)
+        left.plot(rows["iteration"], rows["PSNR"], color=METHODS[name], label=attack_label(name))
+    left.set(xlabel="iteration", ylabel="PSNR (dB)")
     features = tables["features"].groupby("how", sort=False)
     for (how, rows), colour in zip(features, (ORANGE, SKY, GREY), strict=False):
-        top.plot(rows["batch size"], rows["cosine"], "o-", color=colour, label=how)
-    top.set(xscale="log", xlabel="batch size", ylabel="cosine", ylim=(0, 1.05))
+        middle.plot(rows["batch size"], rows["cosine"], "o-", color=colour, label=how)
+    middle.set(xscale="log", xlabel="batch size", ylabel="cosine", ylim=(0, 1.05))
     sizes = sorted(set(tables["features"]["batch size"]))
-    top.set_xticks(sizes, [str(n) for n in sizes])
-    top.minorticks_off()
-    top.legend(loc="lower left", bbox_to_anchor=(-0.12, 1.0), fontsize=8, ncols=1)
+    middle.set_xticks(sizes, [str(n) for n in sizes])
+    middle.minorticks_off()
     readings = tables["regulariser"].groupby("reading", sort=False)
     for (reading, rows), colour in zip(readings, (GREY, ORANGE), strict=True):
-        bottom.plot(rows["iteration"], rows["inside"], color=colour, label=reading.split(": ")[1])
-    bottom.set(xlabel="iteration", ylabel="share inside", ylim=(-0.03, 1.05))
-    bottom.legend(loc="center right", fontsize=8)
-    draw_strips(right.subplots(len(tables.images), 1), tables.images)
+        right.plot(rows["iteration"], rows["inside"], color=colour, label=reading)
+    right.set(xlabel="iteration", ylabel="share inside the span", ylim=(-0.03, 1.05))
+    for axes in (left, middle, right):
+        legend_below(axes, 1)
     return figure

@@ -50,11 +50,11 @@ def how_many(count: float, total: float) -> str:
 
 
 def draw_spread(
-    tables: Tables, attack: str, extra: Sequence[float] = (), first: bool = False
+    tables: Tables, attack: str, extra: Sequence[float] = ()
 ) -> tuple[Figure, list[SubFigure]]:
     """Draw one attack's RMSE with deviations by setting, a row for each batch size.
 
-    Returns the figure and empty parts of the heights ``extra``: below, or above if ``first``.
+    Returns the figure and empty parts of the heights ``extra`` below.
     """
     printed, ours = tables["printed"], tables["ours"]
     references = tables["references"].set_index("attack")["RMSE"]
@@ -62,10 +62,9 @@ def draw_spread(
     settings = settings_of(printed)
     titles = [title for title, *_ in settings]
     heights = [1.45 * len(sizes) + 0.7, *extra]
-    heights = heights[::-1] if first else heights
     figure = plt.figure(figsize=(8.4, sum(heights)), layout="constrained")
     parts = figure.subfigures(len(heights), 1, height_ratios=heights, squeeze=False)[:, 0]
-    own, *others = parts[::-1] if first else parts
+    own, *others = parts
     colour = PAIR[attack]
     axes = own.subplots(len(sizes), 1, sharey=True, squeeze=False)[:, 0]
     looks = [(ours, -0.13, "o", colour, colour)]

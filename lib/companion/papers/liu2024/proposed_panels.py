@@ -1,6 +1,6 @@
 """Drawing the proposed attack beside others: what Tables 3 and 6 and the algorithms share."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ from matplotlib.lines import Line2D
 
 from companion.exhibit import *
 from companion.exhibit import ATTACKS
-from companion.papers.liu2024.proposed_runs import CONTROL
+from companion.papers.liu2024.proposed_runs import CONTROL, DISTANCES
 
 #: colours of the attack with and without its parts, and of those it is compared with
 METHODS = {
@@ -49,7 +49,7 @@ def draw_metric(
             places, rows["value"], yerr=1.96 * rows["error"], fmt="o", capsize=2, zorder=3, **look
         )
         places = shift + np.array([sizes.index(n) for n in hollow["batch size"]])
-        if metric != "LPIPS":  # ours is another distance, on another scale
+        if metric not in DISTANCES:  # ours are others, on other scales
             mark_printed(axis, places, hollow["value"], look["color"])
     axis.set_xticks(range(len(sizes)), [str(n) for n in sizes])
     axis.set(xlabel="batch size", xlim=(-0.5, len(sizes) - 0.5))
@@ -64,10 +64,3 @@ def method_entries(cells: pd.DataFrame, printed: bool = False) -> list[Line2D]:
         ),
         *([printed_entry("printed (another network)")] if printed else []),
     ]
-
-
-def draw_strips(axes: Sequence[Axes], images: Mapping[str, np.ndarray]) -> None:
-    """Rows of pictures with their names above."""
-    for axis, (name, image) in zip(axes, images.items(), strict=True):
-        picture(axis, image)
-        axis.set_title(attack_label(name), loc="left", fontsize=9)

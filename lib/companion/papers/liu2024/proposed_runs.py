@@ -1,6 +1,7 @@
 """Runs of the proposed attack with and without its parts, shared by several exhibits."""
 
 import functools
+import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Self
@@ -20,6 +21,7 @@ from companion.experiments.clients import (
     seed_generator,
     shared_values,
 )
+from companion.papers.liu2024.own_runs import check_run
 from reconrisk import arguments
 from reconrisk.attacks import (
     PROPOSED,
@@ -78,6 +80,8 @@ SPACE = {
 LARGE = {"batch_sizes": Parameter("ints", (16, 32), (16, 32), "16, 32", "pictures a batch", 1)}
 #: the metrics of Tables 3 and 6: whether more is better
 METRICS = {"PSNR": 1, "RMSE": -1, "LPIPS": -1}
+#: perceptual distances, and what axes call them
+DISTANCES = {"LPIPS": "perceptual distance", ST_LPIPS: ST_LPIPS}
 #: the least gain of PSNR that counts as notable, in dB, where 2.3 and 4.8 are printed
 NOTABLE = 1.0
 #: the paper's choice of weights
@@ -244,13 +248,59 @@ def measure_cells(
     """One row for each method, batch size and metric: mean, sd and standard error over pictures."""
     keys = ["method", "batch size", "metric"]
     parts = [
-        pd.DataFrame({m: run[m] for m in METRICS}).assign(**{"method": name, "batch size": size})
+        pd.DataFrame({m: run[m] for m in METRICS | DISTANCES if m in run}).assign(
+            **{"method": name, "batch size": size}
+        )
         for (name, size), run in run_variants(study, methods, sizes).items()
     ]
-    long = pd.concat(parts, ignore_index=True).melt(keys[:2], list(METRICS), "metric")
+    long = pd.concat(parts, ignore_index=True).melt(keys[:2], var_name="metric")
     grouped = long.groupby(keys, sort=False)["value"]
     cells = grouped.agg(value="mean", sd="std", count="count").reset_index()
     return cells.assign(error=cells["sd"] / np.sqrt(cells.pop("count")))
+
+
+def perceptual_gaps(
+    study: Context, methods: Mapping[str, Variant], sizes: Iterable[int]
+) -> pd.DataFrame:
+    """How much farther the first of two methods is by each distance, paired, and the error."""
+    runs = run_variants(study, methods, sizes)
+    rows = [
+        (f"{a} - {b}", size, name, *mean_and_error(gap))
+        for a, b in itertools.combinations(methods, 2)
+        for size in sizes
+        for name in perceptual_metrics(study.device, study.read_root)
+        for gap in [np.subtract(runs[a, size][name], runs[b, size][name])]
+    ]
+    return pd.DataFrame(rows, columns=["methods", "batch size", "metric", "gap", "error"])
+
+
+def distances(table: pd.DataFrame) -> list[str]:
+    """The perceptual distances of a table: older runs, and some readers, lack the trained one."""
+    return [metric for metric in DISTANCES if metric in set(table["metric"])]
+
+
+def same_order(tables: Tables) -> Verdict:
+    """O-145: whether the trained distance orders methods as the other one does."""
+    statement = (
+        f"{ST_LPIPS}, trained and not LPIPS, orders every two methods at every batch size as the "
+        "distance that stands in for LPIPS does"
+    )
+    if "gaps" not in tables or ST_LPIPS not in distances(tables["gaps"]):
+        return not_run("O-145", statement, "a run with the package stlpips-pytorch")
+    nearer = {
+        metric: [clearly(pair) for pair in zip(rows["gap"], rows["error"], strict=True)]
+        for metric, rows in tables["gaps"].groupby("metric", sort=False)
+    }
+    pairs = [*zip(*nearer.values(), strict=True)]
+    same = [None if None in pair else pair[0] == pair[1] for pair in pairs]
+    found = (
+        f"of {len(same)} orders {sum(one is not None for one in nearer[ST_LPIPS])} are clear by "
+        f"{ST_LPIPS}, by both {same.count(True)} alike and {same.count(False)} reversed"
+    )
+    return check_run(
+        tables, "O-145", every(*same), statement, ours=found, elsewhere=f"It is not so: {found}.",
+        decided_by=f"more pictures: {found}",
+    )  # fmt: skip
 
 
 def guesses(study: Context) -> pd.DataFrame:
@@ -262,7 +312,6 @@ def guesses(study: Context) -> pd.DataFrame:
 def _guesses(bench: Bench) -> pd.DataFrame:
     everything, _ = pictures(bench.data, bench.data_root, bench.side)
     truth = bench.batches(1).images[:, 0].cpu()
-    distance = perceptual(bench.device, bench.data_root)
     rows = []
     for name, guess in (
         ("grey", torch.full_like(truth[0], 0.5)),
@@ -270,11 +319,10 @@ def _guesses(bench: Bench) -> pd.DataFrame:
     ):
         targets, images = (as_numpy(t.movedim(1, -1)) for t in (truth, guess.expand_as(truth)))
         flat, same = (values.reshape(len(values), -1) for values in (targets, images))
-        pairs = zip(targets, images, strict=True)
         errors = {
             "PSNR": psnr(flat, same, data_range=1.0),
             "RMSE": rmse(flat, same),
-            "LPIPS": [distance(_enlarged(a), _enlarged(b)) for a, b in pairs],
+            **_distances(bench, targets, images),
         }
         rows.append(
             {"attack": name, **{m: float(np.asarray(v, float).mean()) for m, v in errors.items()}}
@@ -315,19 +363,6 @@ def what_ran(study: Context, sizes: Iterable[int]) -> str:
     )
 
 
-def strip(shown: Any, count: int = 4) -> np.ndarray:
-    """The first pictures in a row, with a white line between them."""
-    kept = np.asarray(shown, dtype=float)[:count]
-    line = np.ones((kept.shape[1], 1, 3))
-    return np.concatenate([part for one in kept for part in (one, line)][:-1], axis=1)
-
-
-def strips(runs: Mapping[str, Mapping[str, Any]], count: int = 4) -> dict[str, np.ndarray]:
-    """The first originals, and the reconstructions of them by each method."""
-    found = {name: strip(run["pictures"], count) for name, run in runs.items()}
-    return {"original": strip(runs["Ours"]["originals"], count), **found}
-
-
 def attack_batches(task: dict[str, Any]) -> dict[str, Any]:
     """Attack all batches of one size in one way.
 
@@ -339,8 +374,8 @@ def attack_batches(task: dict[str, Any]) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``"PSNR"``, ``"RMSE"``, ``"LPIPS"`` by picture, ``"pictures"`` and ``"originals"`` of the
-        first, and the course of the first batch: ``"iteration"`` and ``"PSNR by iteration"``.
+        ``"PSNR"``, ``"RMSE"`` and :func:`perceptual_metrics` by picture, the first ``"originals"``,
+        and the course of the first batch: ``"iteration"`` and ``"PSNR by iteration"``.
     """
     bench, variant = Bench(**task["bench"]), Variant(**task["variant"])
     batches, network = bench.batches(task["batch_size"]), bench.model()
@@ -364,14 +399,10 @@ def attack_batches(task: dict[str, Any]) -> dict[str, Any]:
         as_numpy(t.flatten(0, 1).movedim(1, -1)) for t in (batches.images, found.inputs)
     )
     truth, rebuilt = (values.reshape(len(values), -1) for values in (targets, images))
-    distance = perceptual(bench.device, bench.data_root)
     return {
         "PSNR": psnr(truth, rebuilt, data_range=1.0),
         "RMSE": rmse(truth, rebuilt),
-        "LPIPS": [
-            distance(_enlarged(a), _enlarged(b)) for a, b in zip(targets, images, strict=True)
-        ],
-        "pictures": np.round(images[:SHOWN], 4),
+        **_distances(bench, targets, images),
         "originals": np.round(targets[:SHOWN], 4),
         **course,
     }
@@ -468,7 +499,9 @@ def _statistics(network: WideHead, batches: Batches):
     )
 
 
-def _enlarged(picture: np.ndarray) -> np.ndarray:
-    """A picture whose pixels are repeated to the side that the perceptual metric needs."""
-    times = -(-LEAST_SIDE // len(picture))
-    return picture.repeat(times, axis=0).repeat(times, axis=1)
+def _distances(bench: Bench, targets: np.ndarray, images: np.ndarray) -> dict[str, np.ndarray]:
+    """Perceptual distances; pixels are repeated to the side that these need."""
+    times = -(-LEAST_SIDE // targets.shape[1])
+    pair = [pictures.repeat(times, axis=1).repeat(times, axis=2) for pictures in (targets, images)]
+    metrics = perceptual_metrics(bench.device, bench.data_root)
+    return {name: metric(*pair) for name, metric in metrics.items()}

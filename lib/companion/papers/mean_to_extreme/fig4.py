@@ -16,7 +16,10 @@ from reconrisk.attacks import known_scale, observe
 SIGMAS = (1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 1e-1)
 #: whether a larger value of a metric is a better reconstruction
 LARGER_IS_BETTER = dict(mse=False, psnr=True, ncc=True, nmi=True, ssim=True, perceptual_loss=False)
-UNBOUNDED = ("nmi", "ssim", "perceptual_loss")
+LARGER_IS_BETTER |= {ST_LPIPS: False}
+UNBOUNDED = ("nmi", "ssim", "perceptual_loss", ST_LPIPS)
+#: how the table calls what :func:`perceptual_metrics` calls otherwise
+PERCEPTUAL = {"LPIPS": "perceptual_loss"}
 BOUNDED = ("mse", "psnr", "ncc")
 #: the values that metrics have without noise and without a picture
 ENDS = {"ncc": (1.0, 0.0), "nmi": (2.0, 1.0), "ssim": (1.0, 0.0)}
@@ -42,7 +45,8 @@ CHOICES = {
     "noise_multipliers": "the paper prints neither its values of sigma nor its axis: from eight "
     "values from 1e-5 on to one a decade from 1e-3 on"
 }
-SETTLES = (*(f"_{metric}" for metric in LARGER_IS_BETTER), "A-040", "A-053")
+PANELS = {metric: f"_{metric}" for metric in LARGER_IS_BETTER} | {ST_LPIPS: "_perceptual_loss"}
+SETTLES = (*dict.fromkeys(PANELS.values()), "A-040", "A-053")
 ALTERED = {
     "metrics": {
         "mse": at("sigma == 0.001", "MSEs at sigma = 0.001"),
@@ -54,6 +58,7 @@ ALTERED = {
         "nmi": at("sigma == 0.001", "NMIs at sigma = 0.001"),
         "ssim": at("sigma == 0.001", "SSIMs at sigma = 0.001"),
         "perceptual_loss": at("sigma == 0.001", "perceptual losses at sigma = 0.001"),
+        ST_LPIPS: at("sigma == 0.001", f"{ST_LPIPS} at sigma = 0.001"),
     },
 }
 SCENARIOS = (
@@ -98,7 +103,7 @@ def measure(study: Context) -> Tables:
 
 
 def picture_metrics(task: dict, seed: int) -> dict:
-    """Rebuild one photograph from one DP-SGD step and measure all six similarities."""
+    """Rebuild one photograph from one DP-SGD step and measure all similarities."""
     device = task["context"]["device"]
     original = task_pictures(task["size"], task["index"] + 1, task["data_root"])[task["index"]]
     generator = torch.Generator(device=device).manual_seed(seed)
@@ -106,13 +111,14 @@ def picture_metrics(task: dict, seed: int) -> dict:
     inputs = torch.as_tensor(original.reshape(1, -1), dtype=torch.float32, device=device)
     rebuilt = as_numpy(known_scale(observe(inputs, run, generator)))[0]
     flat, picture = original.ravel(), rebuilt.reshape(original.shape)
+    losses = perceptual_metrics(device, task["data_root"]).items()
     return {
         "mse": float(metrics.mse(flat, rebuilt)),
         "psnr": float(metrics.psnr(flat, rebuilt, 1.0)),
         "ncc": float(metrics.ncc(flat, rebuilt)),
         "nmi": metrics.nmi(original, picture),
         "ssim": metrics.ssim(original, picture),
-        "perceptual_loss": perceptual(device, task["data_root"])(original, picture),
+        **{PERCEPTUAL.get(name, name): loss(original, picture) for name, loss in losses},
         "norm": float(np.linalg.norm(flat)),
         "contrast": float(np.linalg.norm(flat - flat.mean()) / np.linalg.norm(flat)),
     }
@@ -127,7 +133,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     for metric, worsening in trend.items():
         correlation = stats.spearmanr(worsening.index, worsening).statistic
         yield check(
-            f"mean_to_extreme/fig4_{metric}",
+            f"mean_to_extreme/fig4{PANELS[metric]}",
             _worsens(worsening) and off.get(metric, 0.0) < STANDARD_ERRORS,
             f"{names[metric]} worsens as sigma grows"
             + (", and its mean over the pictures is the exact one" if metric in off else ""),
@@ -141,7 +147,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     half = _half_lost(tables)
     coarse = {name: curve[curve.index.isin(COARSE)] for name, curve in trend.items()}
     grids = [trend, coarse] if len(coarse["ncc"]) > 2 else [trend]
-    for metric in UNBOUNDED:
+    for metric in (name for name in UNBOUNDED if name in trend):
         away = [_away(grid, metric) for grid in grids]
         follows = alike(
             *(_follows_ncc(grid, metric, d) for grid, d in zip(grids, away, strict=True))
@@ -156,9 +162,12 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         earlier = (
             "it worsens with the noise as they do, but its curve is nearer to another than the NCC"
         )
+        if metric == "perceptual_loss" and stand_in_loss and ST_LPIPS in trend:
+            continue
         if metric == "perceptual_loss" and stand_in_loss:
             # how early a distance sees noise depends on what its network was trained for
-            similar = not_run("mean_to_extreme/fig4", statement, "weights of LPIPS' network")
+            needs = "weights of LPIPS' network, or the package stlpips-pytorch"
+            similar = not_run("mean_to_extreme/fig4", statement, needs)
         else:
             similar = check(
                 "mean_to_extreme/fig4",
@@ -255,8 +264,9 @@ def _perceptual_loss(tables: Tables) -> tuple[str, bool]:
 
 def _trends(tables: Tables) -> dict[str, pd.Series]:
     """Each metric's mean over sigma, its sign such that larger is worse."""
-    means = tables["metrics"].groupby("sigma")[list(LARGER_IS_BETTER)].mean()
-    return {m: -means[m] if larger else means[m] for m, larger in LARGER_IS_BETTER.items()}
+    means = tables["metrics"].groupby("sigma").mean()
+    signs = {metric: -1 if larger else 1 for metric, larger in LARGER_IS_BETTER.items()}
+    return {metric: sign * means[metric] for metric, sign in signs.items() if metric in means}
 
 
 def _shape_distance(a: pd.Series, b: pd.Series) -> float:
@@ -268,8 +278,10 @@ def _shape_distance(a: pd.Series, b: pd.Series) -> float:
 def caption(tables: Tables) -> str:
     loss, stand_in = _perceptual_loss(tables)
     untrained = " (its network is not trained: a stand-in for LPIPS)" if stand_in else ""
+    if ST_LPIPS in tables["metrics"]:
+        untrained += f"; green: {ST_LPIPS}, trained and not LPIPS"
     return (
-        "Six similarities of photographs and their reconstructions over the noise multiplier. NMI "
+        "Similarities of photographs and their reconstructions over the noise multiplier. NMI "
         f"and SSIM fall with less noise than the NCC. Lower right: {loss}{untrained}. Points: "
         "pictures; line: mean; dashed: exact expectation, where there is one."
     )
@@ -285,6 +297,10 @@ def draw(tables: Tables) -> Figure:
         axis.scatter(table["sigma"], table[metric], s=10, color=BLUE, alpha=0.55, lw=0)
         means = table.groupby("sigma")[metric].mean()
         axis.plot(means.index, means, color=BLUE, label="mean")
+        if metric == "perceptual_loss" and ST_LPIPS in table:
+            trained = table.groupby("sigma")[ST_LPIPS].mean()
+            axis.plot(trained.index, trained, color=GREEN, label=ST_LPIPS)
+            axis.legend()
         if metric in fine:
             axis.plot(fine.index, fine[metric], "--", color=ORANGE, label="exact expectation")
         axis.set(xscale="log", title=label)
