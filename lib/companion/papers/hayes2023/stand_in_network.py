@@ -4,9 +4,10 @@ from companion.exhibit import *
 from reconrisk.datasets import LabelledFeatures
 from reconrisk.feature_maps import FeatureMap
 
+RANDOM = "random"
 NETWORK = Parameter(
     "str",
-    "random",
+    RANDOM,
     "EfficientNet-lite0",
     "WRN-28-10, trained on ImageNet at 32x32",
     "the stand-in: random (convolutional features) or EfficientNet-lite0",
