@@ -55,8 +55,8 @@ study = Study(
 # ### Figure 2
 #
 # For CIFAR-10 the paper trains only the last layer of a wide ResNet that was trained on ImageNet, and
-# compares two attacks with two bounds. Where those weights are not available, fixed random filters
-# stand in, on patches of photographs in the quick profile; their accuracies say nothing about the
+# compares two attacks with two bounds. Without those weights fixed random filters stand in,
+# on patches of photographs, and in the paper profile an EfficientNet-lite0; their accuracies say nothing about the
 # paper's. The attack without candidates optimises pixels through the frozen network and then
 # picks its target out of random lists.
 #

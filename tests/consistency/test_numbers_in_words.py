@@ -11,6 +11,7 @@ import pytest
 
 from companion.papers.beyond.mechanism_or_calibration import at_equal_accuracy
 from companion.study import registry
+from companion.study.records import read_record
 from companion.study.tables import exact_table
 
 ROOT = registry.project_root()
@@ -226,7 +227,19 @@ def gains_of_awareness():
     return [f"{value:.1f}" for part in (gains, *ends) for value in part]
 
 
+def found_through_few_features():
+    colours = recorded("hayes2023/fig6", "found").query("data == 'colour'")
+    targets = read_record(ROOT / "data/recorded/hayes2023/fig6").settings["colour_targets"]
+    most = colours["target is nearest"].max() * targets
+    return [f"{most:.0f}", f"{targets}"]
+
+
 SAID = (
+    (
+        "book/papers/hayes2023.md",
+        r"the recorded search finds {} of {} images, whatever $\varepsilon$",
+        found_through_few_features,
+    ),
     (
         "book/papers/hayes2023.md",
         r"holds up to {} candidates, whatever $\varepsilon$; with the 2,048 of Figure 3 the error "

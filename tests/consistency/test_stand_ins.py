@@ -29,6 +29,7 @@ def test_every_reason_is_one_of_a_stored_run():
         for result in stored.read(ROOT).results.values()
         for name in result.content["stand_ins"]
     }
+    names.update(*(record.stand_ins for record in read_recorded(ROOT).records.values()))
     idle = [k.what for k in registry.stand_ins() if k not in set(map(registry.stand_in, names))]
     assert idle == [kind.what for kind in ASKED_FOR]
 

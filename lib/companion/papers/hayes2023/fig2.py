@@ -13,7 +13,7 @@ from companion.exhibit import *
 from companion.exhibit import BLACK
 from companion.papers.hayes2023 import threat_points as threat
 from companion.papers.hayes2023.stand_in_network import (
-    RANDOM,
+    NETWORK,
     network_stand_ins,
     stand_in_network,
 )
@@ -36,6 +36,7 @@ PARAMETERS = {
     "max_grad_norm": Parameter("float", 1.0, 1.0, "1", "C, clipping norm", low=1e-9),
     "side": Parameter("int", 16, 32, "32", "pixels a side (of the patches; CIFAR-10 has 32)", 8),
     "features": Parameter("int", 160, 640, "640 (WRN-28-10)", "features of the stand-in", low=16),
+    "network": NETWORK,
     "learning_rates": threat.learning_rates(
         (0.2, 1.0, 5.0), (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0), "is attacked"
     ),
@@ -128,7 +129,7 @@ def rebuild_point(task: dict[str, Any]) -> dict[str, float]:
         generator=generator,
     )
     root = task["data_root"] and Path(task["data_root"])
-    chosen = {"count": task["features"], "network": task.get("network", RANDOM)}
+    chosen = {"count": task["features"], "network": task["network"]}
     network = feature_map(images.shape, root, **chosen)
     found = match_gradients(
         *(kept.weights, kept.residuals, run, labels[targets]),

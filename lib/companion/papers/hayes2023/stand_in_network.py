@@ -4,8 +4,14 @@ from companion.exhibit import *
 from reconrisk.datasets import LabelledFeatures
 from reconrisk.feature_maps import FeatureMap
 
-#: the stand-in until runs through EfficientNet-lite0 are recorded: then a parameter "network"
 RANDOM = "random"
+NETWORK = Parameter(
+    "str",
+    RANDOM,
+    "EfficientNet-lite0",
+    "WRN-28-10, trained on ImageNet at 32x32",
+    "the stand-in: random (convolutional features) or EfficientNet-lite0",
+)
 _PLACE = " in place of the pretrained network"
 
 

@@ -24,7 +24,6 @@ from companion.exhibit import *
 from companion.exhibit import BEST
 from companion.papers.hayes2023.equal_epsilon import tuned_run
 from companion.papers.hayes2023.prior_aware_trials import ABOVE, UNLIKE
-from companion.papers.hayes2023.stand_in_network import RANDOM
 from companion.papers.hayes2023.success_intervals import error_bars
 from reconrisk import DPSGD, bounds, datasets
 from reconrisk.attacks import prior_aware_attack, shared_trajectory_attack, success_interval
@@ -138,7 +137,7 @@ def images_of(task: Mapping[str, Any], split: str = "train") -> datasets.Labelle
 def features_of(task: Mapping[str, Any], split: str = "train") -> datasets.LabelledFeatures:
     """The frozen network's features of a task's images, cached in the process."""
     which = task["data"], task["data_root"], task["side"], split
-    return _features(*which, task["features"], task.get("network", RANDOM))
+    return _features(*which, task["features"], task["network"])
 
 
 def records_of(task: Mapping[str, Any], split: str = "train") -> tuple[torch.Tensor, torch.Tensor]:
