@@ -321,7 +321,7 @@ print(f"first statistics: {over_noise():.0f} times the noise")
 with torch.no_grad():
     network.train().absorb(network(pictures, trace=True).statistics, momentum=1.0)
 network.eval()
-print(f"those of twenty pictures: {over_noise():.0e} times")
+print(f"those of twenty pictures: {round(over_noise(), -2):.0f} times")
 
 # %%
 from reconrisk.attacks import fit_features, recover_features
