@@ -275,6 +275,9 @@ def test_a_search_that_was_stopped_goes_on_to_the_same_bits(signed, tmp_path):
     assert search.notes == {"last": 20}
     with pytest.raises(ValueError, match="kept must be of a search with .*'iterations': 21"):
         _attack(network, released, knowledge, 21, kept=kept(), **settings)
+    other = client_updates(network, 1 - images, labels, generator=_generator())
+    with pytest.raises(ValueError, match="kept must be of a search with .*'loss': "):
+        _attack(network, other, knowledge, 20, kept=kept(), **settings)
     search.remove()
     assert not [*tmp_path.iterdir()]
     _attack(network, released, knowledge, 8, kept=kept(60.0), **settings)

@@ -107,22 +107,23 @@ def descend(
     rematch: int = 1,
 ) -> torch.Tensor:
     """Move ``values``, (P, n, ...), in place; return their loss at the end, shape (P,)."""
-    search = {
-        "iterations": iterations,
-        "learning_rate": learning_rate,
-        "shape": list(values.shape),
-        "start": float(values.double().sum()),
-    }
     drops = [iterations * share // 8 for share in (3, 5, 7)]
     betas = (0.9, 0.9 if brief else 0.999)
     momentum = torch.zeros_like(values) if signed else None
     optimiser = None if signed else Adam([values], betas=betas, fused=True)
-    states = [values]
-    if momentum is not None:
-        states.append(momentum)
-    elif optimiser is not None:
-        states += optimiser.state
-    keeper = _Keeper(kept, first, search, states) if kept else None
+    keeper = None
+    if kept:
+        search = {
+            "iterations": iterations,
+            "learning_rate": learning_rate,
+            "signed": signed,
+            "brief": brief,
+            "shape": list(values.shape),
+            # of the start: it tells apart searches for different pictures
+            "loss": [float(f"{loss:.3g}") for loss in descent.loss(values).tolist()],
+        }
+        moments = [momentum] if optimiser is None else optimiser.state
+        keeper = _Keeper(kept, first, search, [values, *moments])
     done = keeper.restore() if keeper else 0
     for iteration in range(done, iterations):
         # where the descent matches features anew it needs nothing of what came before
