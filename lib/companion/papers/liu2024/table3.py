@@ -154,7 +154,7 @@ CAPTION = (
 def draw(tables: Tables) -> Figure:
     cells = tables["cells"]
     shown = distances(cells)
-    figure, axes = panels(1, len(shown), 4.2, 3.2)
+    figure, axes = panels(1, len(shown), 5.6 if len(shown) == 1 else 4.2, 3.2)
     means = tables["references"].set_index("attack").loc["mean image"]
     for axis, metric in zip(axes[0], shown, strict=True):
         draw_metric(axis, cells, tables["printed"].iloc[:0], metric)
