@@ -154,6 +154,8 @@ def _product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     import numpy as np
     import torch
 
+    if a.dtype == torch.bfloat16:  # NumPy has no such numbers
+        return _product(a.float(), b.float()).to(a.dtype)
     with np.errstate(all="ignore"):  # as PyTorch does
         return torch.from_numpy(a.numpy(force=True) @ b.numpy(force=True))
 

@@ -279,14 +279,14 @@ def distances(table: pd.DataFrame) -> list[str]:
     return [metric for metric in DISTANCES if metric in set(table["metric"])]
 
 
-def same_order(tables: Tables) -> Verdict:
-    """O-145: whether the trained distance orders methods as the other one does."""
+def same_order(tables: Tables, target: str = "O-145") -> Verdict:
+    """Whether the trained distance orders methods as the other one does."""
     statement = (
         f"{ST_LPIPS}, trained and not LPIPS, orders every two methods at every batch size as the "
         "distance that stands in for LPIPS does"
     )
     if "gaps" not in tables or ST_LPIPS not in distances(tables["gaps"]):
-        return not_run("O-145", statement, "a run with the package stlpips-pytorch")
+        return not_run(target, statement, "a run with the package stlpips-pytorch")
     nearer = {
         metric: [clearly(pair) for pair in zip(rows["gap"], rows["error"], strict=True)]
         for metric, rows in tables["gaps"].groupby("metric", sort=False)
@@ -298,7 +298,7 @@ def same_order(tables: Tables) -> Verdict:
         f"{ST_LPIPS}, by both {same.count(True)} alike and {same.count(False)} reversed"
     )
     return check_run(
-        tables, "O-145", every(*same), statement, ours=found, elsewhere=f"It is not so: {found}.",
+        tables, target, every(*same), statement, ours=found, elsewhere=f"It is not so: {found}.",
         decided_by=f"more pictures: {found}",
     )  # fmt: skip
 
