@@ -300,8 +300,9 @@ def test_half_precision_and_a_single_problem_change_rounding_only():
         assert half.inputs.dtype == exact.inputs.dtype == torch.float32
         assert 0 < (half.loss - exact.loss).abs().max() < 2e-2 * exact.loss.max()
         assert (half.inputs - exact.inputs).abs().max() < 0.02
-    with pytest.raises(ValueError, match="block"):
-        _attack(network, released, knowledge, 3, half=True, block=2, **given)
+    for wrong in ("block", "restarts"):
+        with pytest.raises(ValueError, match=wrong):
+            _attack(network, released, knowledge, 3, half=True, **given, **{wrong: 2})
 
 
 def test_a_layer_of_which_nothing_is_left_does_not_count():

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from companion.study.session import Context
-from companion.study.tasks import UNFINISHED, canonical
+from companion.study.tasks import UNFINISHED, task_key
 from reconrisk import DPSGD, arguments, datasets
 
 if TYPE_CHECKING:
@@ -47,9 +46,7 @@ def kept_search(task: Mapping[str, Any]) -> KeptSearch | None:
         return None
     from reconrisk.attacks import KeptSearch
 
-    own = {key: value for key, value in task.items() if key != UNFINISHED}
-    name = hashlib.sha256(canonical("task", own).encode()).hexdigest()[:24]
-    return KeptSearch(Path(task[UNFINISHED]) / f"{name}.pt")
+    return KeptSearch(Path(task[UNFINISHED]) / f"{task_key(kept_search, task, 0)}.pt")
 
 
 def as_numpy(values: torch.Tensor) -> np.ndarray:

@@ -167,8 +167,8 @@ def _gains(tables: Tables) -> Iterator[Verdict]:
         ),
         differs=WITHOUT_NEED,
         decided_by="more pictures: as yet the gains are known to half a decibel; at the printed "
-        "size the random neurons' scale and the batch norms' statistics, with which the share of "
-        "the gradient that such noise hides changes a hundredfold",
+        "size the random neurons' scale and the batch norms' statistics, which decide how much of "
+        "the gradient such noise hides",
     )
     little = check(
         "liu2024/table8",
