@@ -7,6 +7,7 @@ import contextlib
 import functools
 import json
 import os
+import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -99,6 +100,13 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
         return None
     left_out = config.stash[LEFT_OUT]
     return scope_of(str(collection_path.relative_to(ROOT))) in left_out or None
+
+
+@pytest.fixture(autouse=True)
+def _generators() -> None:
+    """Let what PyTorch draws without a generator, as first weights, not depend on other tests."""
+    if "torch" in sys.modules:
+        sys.modules["torch"].manual_seed(0)
 
 
 @pytest.fixture(autouse=True)

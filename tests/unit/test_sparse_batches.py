@@ -179,7 +179,8 @@ def test_clipping_weights_and_biases_separately_is_noticed():
     assert distance(unit, units) < 1e-9
     # without biases nothing tells the scale, and there is no certificate
     without = torch.zeros_like(biases)
-    signals = torch.where(weights @ records.T > 0, torch.randn_like(signals), 0.0)
+    drawn = torch.randn(signals.shape, generator=generator(2), dtype=signals.dtype)
+    signals = torch.where(weights @ records.T > 0, drawn, 0.0)
     g = (signals / weight_lengths) @ records, (signals / bias_lengths).sum(dim=1)
     blind = attacks.sparse_batch_attack(*g, weights, without, **settings)
     assert blind.agreement == 1 and distance(records, blind.inputs) > 1

@@ -34,7 +34,7 @@ COUNTED: dict[str, Any] = {"dimension": 16, "rho": 0.6, "draws": 1_000_000}
 
 PARAMETERS = {
     **informed.GREY_PARAMETERS,
-    **informed.THROUGH_TRAINED,
+    **informed.COLOUR_PARAMETERS,
     "shares": Parameter(
         "floats",
         (0.6, 0.8, 0.9, 1.0),

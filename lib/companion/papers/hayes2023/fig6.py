@@ -19,7 +19,7 @@ from companion.papers.hayes2023.gradient_reconstructions import COLOUR, GREY, PA
 
 PARAMETERS = {
     **informed.GREY_PARAMETERS,
-    **informed.THROUGH_TRAINED,
+    **informed.COLOUR_PARAMETERS,
     "shown": Parameter("int", 4, 5, "not printed", "targets shown for each data set", low=1),
 }
 CHOICES = informed.CHOICES
