@@ -243,7 +243,7 @@ study.judge(table6, tables)
 # {ref}`Table 3 <exhibit-liu2024-table3>` compares the attack with those of Geiping et al. and of
 # Jeon et al., who seek images in the latent space of a pretrained generator and then in its weights
 # ({func}`reconrisk.attacks.generative_attack`). A small decoder, trained on other pictures of the same data set, stands in for the pretrained one. Geiping et al.'s attack
-# runs without the statistics of the batch norms, which the paper grants all attacks. The untrained network's distance
+# runs as published and with the statistics of the batch norms, which the paper grants all attacks. The untrained network's distance
 # decides nothing. {ref}`ST-LPIPS <lpips-weights>`, a trained metric that is not LPIPS, puts the decoder first: searched pixels keep noise that it sees.
 
 # %%

@@ -28,7 +28,7 @@ from companion.book.markdown import (
 from companion.book.print_against_ours import figure_of_print, how_near, in_print
 from companion.book.recorded_pages import alternative, recorded_page
 from companion.book.sources import bibtex
-from companion.study import find_exhibit, registry
+from companion.study import all_exhibits, find_exhibit, registry
 from companion.study.registry import PAPERS, WEIGHTS, Claim, Defence, Erratum, Exhibit
 from companion.study.verdicts import STATUSES, Verdict
 
@@ -80,6 +80,7 @@ def write_pages(
         "_explorer_report.md": explorer_report(),
         "_summary.md": _summary(gallery) + ("" if numbers.empty else f"\n{how_near(numbers)}\n"),
         "_stand_ins.md": _stand_ins(gallery),
+        "_deep_attacks.md": _deep_attacks(gallery),
         "_threat_models.md": _threat_models(),
         "_costs.md": costs_page(),
         "_bibtex.md": f"```bibtex\n{bibtex(project / 'CITATION.cff')}\n```\n",
@@ -397,6 +398,40 @@ def _summary(gallery: Gallery) -> str:
     return list_table(
         ("Paper", "Exhibits", "Claims", "Errata"), rows, widths=(22, 28, 28, 22), classes="status"
     )
+
+
+#: parameters of attacks on deep networks that decide how large a run is, and their headings
+_SIZES = {
+    "side": "Side",
+    "network": "Network",
+    "channels": "Channels",
+    "wide": "Wide neurons",
+    "images": "Pictures",
+    "iterations": "Iterations",
+}
+
+
+def _deep_attacks(gallery: Gallery) -> str:
+    """What each attack on a deep network runs on: in print, in the quick run, in the record."""
+    rows: list[tuple[str, ...]] = []
+    for exhibit, found in all_exhibits().items():
+        if not {"network", "iterations"} <= set(parameters := found.parameters):
+            continue
+        printed = {name: p.printed for name, p in parameters.items()}
+        if not printed["network"].startswith("ResNet-18"):
+            continue
+        runs = {"quick": {name: p.quick for name, p in parameters.items()}}
+        if record := gallery.recorded.records.get(exhibit):
+            runs["recorded"] = dict(record.provenance.parameters)
+        if not rows:
+            rows.append(("in print", "", *(printed[name] for name in _SIZES)))
+        row = registry.exhibit(exhibit)
+        link = exhibit_link(row.id, row.title if row.place.startswith("unnumbered") else row.place)
+        for run, values in runs.items():
+            sizes = (values.get(name, "") for name in _SIZES)
+            rows.append((link, run, *(f"{v:,}" if isinstance(v, int) else str(v) for v in sizes)))
+    header = ("Exhibit", "Run", *_SIZES.values())
+    return list_table(header, rows, widths=(26, 12, 8, 16, 10, 12, 8, 12), classes="status")
 
 
 def _stand_ins(gallery: Gallery) -> str:

@@ -16,6 +16,7 @@ from companion.papers.liu2024.proposed_runs import CONTROL, DISTANCES
 METHODS = {
     "w/o GR and FM": BLUE,
     "Geiping": BLUE,
+    "Geiping, statistics": SKY,
     "w/o FM": ATTACKS["w/o FM"]["color"],
     "Ours": ORANGE,
     "Ours, untrained network": GREEN,
