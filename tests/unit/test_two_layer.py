@@ -41,6 +41,9 @@ def test_weights_have_their_law_and_do_not_depend_on_the_chunk():
     narrow, _ = weights(TwoLayer(5, 1500, seed=3))
     assert np.array_equal(narrow, inner[:1500])
     assert not np.array_equal(weights(TwoLayer(5, 1500, seed=4))[0], narrow)
+    # later passes over a small network are given the weights of the first, which nobody can change
+    (first,), (later,) = (list(TwoLayer(5, 1500, seed=3).neurons()) for _ in range(2))
+    assert later.inner is first.inner and not first.inner.flags.writeable
 
 
 def test_release_is_the_gradient_of_the_loss():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from scipy import linalg
+from scipy.linalg import lapack
 
 __all__ = ["damped_step", "minimise_squares"]
 
@@ -63,9 +63,9 @@ def damped_step(matrix: np.ndarray, gradient: np.ndarray, damping: float) -> np.
     diagonal = np.diag(matrix)
     # an unknown without influence gets a tiny weight, so that the system stays regular
     added = damping * diagonal + 1e-14 * max(float(diagonal.max()), 1e-300)
-    try:
-        factor = linalg.cho_factor(matrix + np.diag(added))
-    except linalg.LinAlgError:
-        # rounding made the system indefinite: take no step, so that the damping increases
-        return np.zeros_like(gradient)
-    return np.asarray(linalg.cho_solve(factor, gradient))
+    damped = matrix.copy()
+    damped.ravel()[:: len(matrix) + 1] += added
+    # LAPACK itself: systems are small and many, and SciPy's checks take longer than it
+    _, step, failed = lapack.dposv(damped, gradient)
+    # rounding can make the system indefinite: no step then, so that the damping increases
+    return np.zeros_like(gradient) if failed else step

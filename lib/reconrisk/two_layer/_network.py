@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -16,6 +17,9 @@ __all__ = ["Neurons", "TwoLayer"]
 _BLOCK = 1024
 #: default number of inner weights in a chunk
 _CHUNK_NUMBERS = 1 << 20
+#: inner weights of the largest network, and of the largest chunk, that are kept, and how many
+#: chunks: attacks and fits pass over the same network hundreds of times
+_KEPT_NUMBERS, _KEPT_CHUNKS = (1 << 24, 1 << 21), 32
 
 
 @dataclass(frozen=True)
@@ -93,21 +97,15 @@ class TwoLayer:
     def neurons(self) -> Iterator[Neurons]:
         """Yield all neurons, chunk by chunk, always in the same order.
 
-        Cost: about ``m d`` normal draws for each pass; memory for one chunk.
+        Cost: about ``m d`` normal draws for each pass, of networks of up to 16 million inner
+        weights for the first; memory for one chunk, and for those of the last such networks.
         """
         rows = _CHUNK_NUMBERS // self.dimension if self.chunk is None else self.chunk
         rows = max(1, -(-rows // _BLOCK)) * _BLOCK
+        numbers = self.dimension * np.array([self.width, min(self.width, rows)], dtype=float)
+        draw = _kept_neurons if (numbers <= _KEPT_NUMBERS).all() else _draw_neurons
         for start in range(0, self.width, rows):
-            stop = min(start + rows, self.width)
-            inner = np.empty((stop - start, self.dimension), dtype=np.float32)
-            outer = np.empty(stop - start)
-            for first in range(start, stop, _BLOCK):
-                part = slice(first - start, min(first + _BLOCK, stop) - start)
-                key = np.array([self.seed, first // _BLOCK], dtype=np.uint64)
-                draws = np.random.Generator(np.random.Philox(key=key))
-                outer[part] = draws.standard_normal(_BLOCK)[: part.stop - part.start]
-                draws.standard_normal(dtype=np.float32, out=inner[part])
-            yield Neurons(slice(start, stop), inner, outer / self.width)
+            yield draw(self.seed, self.dimension, self.width, start, min(start + rows, self.width))
 
     def outputs(self, inputs: ArrayLike) -> np.ndarray:
         """Return ``f(x_i)`` for records (B, d), shape (B,); one pass over the neurons."""
@@ -123,3 +121,22 @@ class TwoLayer:
         if x.ndim != 2 or x.shape[1] != self.dimension or len(x) == 0:
             raise ValueError(f"inputs must have shape (B, {self.dimension}); got {x.shape}")
         return x
+
+
+def _draw_neurons(seed: int, dimension: int, width: int, start: int, stop: int) -> Neurons:
+    """Return a network's neurons from ``start``, a multiple of the block, to ``stop``."""
+    inner = np.empty((stop - start, dimension), dtype=np.float32)
+    outer = np.empty(stop - start)
+    for first in range(start, stop, _BLOCK):
+        part = slice(first - start, min(first + _BLOCK, stop) - start)
+        key = np.array([seed, first // _BLOCK], dtype=np.uint64)
+        draws = np.random.Generator(np.random.Philox(key=key))
+        outer[part] = draws.standard_normal(_BLOCK)[: part.stop - part.start]
+        draws.standard_normal(dtype=np.float32, out=inner[part])
+    outer /= width
+    for kept in (inner, outer):
+        kept.flags.writeable = False
+    return Neurons(slice(start, stop), inner, outer)
+
+
+_kept_neurons = functools.lru_cache(maxsize=_KEPT_CHUNKS)(_draw_neurons)

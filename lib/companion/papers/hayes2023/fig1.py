@@ -377,7 +377,8 @@ def _floors(axis: Axes, tables: Tables, which: str) -> None:
     attack = tables["attack"][tables["attack"]["data"] == which]
     axis.plot(attack["epsilon"], attack["linearised"], color=BLUE, linestyle=":", linewidth=1.4)
     for name, (_, colour, style) in FLOORS.items():
-        axis.plot(attack["epsilon"], attack[name], color=colour, linestyle=style, linewidth=1.4)
+        floor = attack[name].where(attack[name] > 0)  # a bound of zero says nothing
+        axis.plot(attack["epsilon"], floor, color=colour, linestyle=style, linewidth=1.4)
     informed.points_with_intervals(axis, attack, "MSE", BLUE)
     _same_axes(axis, attack)
 
