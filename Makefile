@@ -17,6 +17,11 @@ ARGS ?=
 # fixed, own or plain: see lib/companion/kernels.py
 KERNELS ?= fixed
 
+# glibc keeps freed memory for the next array of up to a gibibyte: asking the system for each anew,
+# page by page, takes a twentieth of the notebooks' time, of some a fifth
+export MALLOC_MMAP_THRESHOLD_ ?= 1073741824
+export MALLOC_TRIM_THRESHOLD_ ?= 4294967296
+
 ifdef PY
 READY :=
 else

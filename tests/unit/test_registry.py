@@ -189,3 +189,24 @@ def test_the_project_is_found_or_the_refusal_says_how(project, monkeypatch, tmp_
     monkeypatch.setenv("RECONRISK_ROOT", str(tmp_path))
     with pytest.raises(FileNotFoundError, match="RECONRISK_ROOT"):
         registry.project_root()
+
+
+def test_tables_of_print_are_made_once_and_anew_where_print_is_altered():
+    made = []
+
+    @registry.of_print
+    def values(name):
+        made.append(name)
+        return registry.printed(name)[["value"]]
+
+    first, again = values("liu2024/table8"), values("liu2024/table8")
+    assert made == ["liu2024/table8"] and first.equals(again)
+    first.loc[0, "value"] = "nobody else's"
+    assert values("liu2024/table8").equals(again)
+    other = registry.printed("liu2024/table8").assign(value="1")
+    with registry.printed_as({"liu2024/table8": other}):
+        assert (values("liu2024/table8")["value"] == "1").all()
+    assert values("liu2024/table8").equals(again) and len(made) == 2
+    registry.forget()
+    values("liu2024/table8")
+    assert len(made) == 3

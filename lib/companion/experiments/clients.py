@@ -83,6 +83,7 @@ class Setting:
         return (Pruning(self.strength),)
 
 
+@registry.of_print
 def printed_rows(table: str) -> pd.DataFrame:
     """Rows of a printed table of defences (``"table4"``) with the names of our own tables.
 

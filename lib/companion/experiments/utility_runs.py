@@ -224,6 +224,7 @@ def average_repeats(rows: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame:
     return table.drop(columns=["var"]).rename(columns={"count": "runs"})
 
 
+@registry.of_print
 def printed_accuracies() -> pd.DataFrame:
     """Table V: ``data``, ``mechanism``, ``label``, ``batch_size``, ``printed``, ``text``."""
     rows = registry.printed(f"{KEY}/table5")

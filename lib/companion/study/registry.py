@@ -11,11 +11,11 @@ import math
 import os
 import re
 import sys
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pandas as pd
 
@@ -35,6 +35,7 @@ __all__ = [
     "exhibit",
     "exhibits",
     "forget",
+    "of_print",
     "panels_of",
     "parent_of",
     "place_of",
@@ -247,7 +248,8 @@ Identified = TypeVar("Identified", Exhibit, Claim, Erratum, Defence)
 
 def forget() -> None:
     """Read the files again when they are next asked for."""
-    for reader in (exhibits, claims, errata, defences, untouched, costs, stand_ins, _read_printed):
+    readers = (exhibits, claims, errata, defences, untouched, costs, stand_ins, _read_printed)
+    for reader in (*readers, *_OF_PRINT):
         reader.cache_clear()
 
 
@@ -421,6 +423,25 @@ def printed(name: str) -> pd.DataFrame:
     """
     altered = _ALTERED.get() or {}
     return altered[name] if name in altered else _read_printed(name)
+
+
+#: the tables that are made once for what is printed, by function
+_OF_PRINT: list[Any] = []
+
+
+def of_print(function: Callable[..., pd.DataFrame]) -> Callable[..., pd.DataFrame]:
+    """Decorate what makes a table of printed numbers alone, which verdicts ask for again and again.
+
+    It is made once, and anew where printed numbers are altered. Each caller gets a copy.
+    """
+    made = functools.cache(function)
+    _OF_PRINT.append(made)
+
+    @functools.wraps(function)
+    def table(*given: str) -> pd.DataFrame:
+        return function(*given) if _ALTERED.get() else made(*given).copy()
+
+    return table
 
 
 @functools.cache

@@ -75,6 +75,7 @@ def ahead(cells: pd.DataFrame) -> pd.DataFrame:
     return gaps.assign(SSIM=-gaps["SSIM"]).reset_index()
 
 
+@registry.of_print
 def printed_table6() -> pd.DataFrame:
     """Return Table VI, one row a cell, with its settings."""
     setting = ["data", "batch size", "mechanism", "pair"]
@@ -106,16 +107,19 @@ def _rows(table: str, names: Sequence[str]) -> pd.DataFrame:
     return rows.pivot_table(index=["data", "row"], columns="metric", values="value").reset_index()
 
 
+@registry.of_print
 def printed_table2() -> pd.DataFrame:
     """Return Table II; its lightest Gaussian noise, .0174, is read as .174."""
     return _rows("table2", [label(r) for r in table2_releases()])
 
 
+@registry.of_print
 def printed_table3() -> pd.DataFrame:
     """Return Table III."""
     return _rows("table3", [label(r) for r in LEAKED])
 
 
+@registry.of_print
 def printed_figure1() -> pd.DataFrame:
     """Return Table VI at batch size 128 with Table II's lightest pair, nine pairs a series."""
     cells, rows = printed_table6(), printed_table2()

@@ -46,6 +46,7 @@ WITHOUT_NEED = (
 )
 
 
+@registry.of_print
 def printed_errors(table: str) -> pd.DataFrame:
     """Table 4, 7 or 8: one row per attack, batch size and setting, in the printed order.
 
@@ -141,6 +142,7 @@ def gains_of_matching(errors: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+@registry.of_print
 def printed_gains() -> pd.DataFrame:
     """The same of the printed means."""
     both = printed_errors("table7").merge(

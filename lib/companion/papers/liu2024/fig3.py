@@ -160,6 +160,7 @@ def measure(study: Context) -> Tables:
     )
 
 
+@registry.of_print
 def printed_points() -> pd.DataFrame:
     """The paper's points: the loss of Table 5 and the lowest RMSE of Table 4."""
     lowest = printed_errors("table4").groupby(["setting", "batch size"], sort=False)["RMSE"].min()

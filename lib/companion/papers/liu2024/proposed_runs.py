@@ -335,6 +335,7 @@ def mean_image(tables: Mapping[str, pd.DataFrame], metric: str) -> float:
     return float(tables["references"].set_index("attack").loc["mean image", metric])
 
 
+@registry.of_print
 def printed_cells(table: str) -> pd.DataFrame:
     """The same of a printed table, ``"table3"`` or ``"table6"``, without standard errors."""
     rows = registry.printed(f"{KEY}/{table}").rename(columns={"batch_size": "batch size"})
