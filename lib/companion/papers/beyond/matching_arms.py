@@ -21,8 +21,6 @@ from companion.exhibit import *
 from companion.experiments.client_grid import GRID, Grid, batches_of, network_of, updates_of
 from companion.experiments.clients import Setting, prior_rate, shared_values
 from companion.papers.beyond.record_errors import name_row
-from companion.papers.liu2024.own_runs import check_run
-from companion.papers.liu2024.proposed_runs import NOTABLE
 from reconrisk.attacks import (
     PROPOSED,
     Knowledge,
@@ -58,6 +56,8 @@ NOTED = 20
 #: pictures shown of the first batch
 PICTURED = 4
 
+#: the least gain that counts, in dB, where 8 to 11 are printed
+NOTABLE = 1.0
 #: least cosine of fitted with true features: what is matched is right
 RIGHT = 0.99
 
@@ -237,16 +237,17 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         for noise, _, gain, error in gains.itertuples(index=False)
     )
     reached = bool((above <= 0).all())
-    yield check_run(
-        tables,
+    more = clearly((gains["PSNR"] - NOTABLE, gains["standard error"])) if reached else None
+    yield check(
         "O-146",
-        clearly((gains["PSNR"] - NOTABLE, gains["standard error"])) if reached else None,
+        more,
         "features that enter the network that paints the pictures, and pull, gain more than "
         f"{NOTABLE:g} dB on random vectors, and no search ends above the objective of the true "
         "pictures",
         ours=found,
         tolerance=f"{STANDARD_ERRORS:g} standard errors over the batches",
-        elsewhere=f"They gain {found}.",
+        stand_in=tables.stand_in,
+        differs=f"They gain {found}." if more is False else "",
         decided_by="more batches"
         if reached
         else f"more iterations: after {tables.parameters.iterations:,} the mean objective is still "
@@ -276,7 +277,7 @@ def alt(tables: Tables) -> str:
 def draw(tables: Tables) -> Figure:
     course = tables["course"]
     noises = list(dict.fromkeys(course["noise"]))
-    figure = plt.figure(figsize=(9, 3.4), layout="constrained")
+    figure = plt.figure(figsize=(8.4, 3.4), layout="constrained")
     left, right = figure.subfigures(1, 2, width_ratios=(1.2 * len(noises), 1))
     for axis, noise in zip(
         np.atleast_1d(left.subplots(1, len(noises), sharey=True)), noises, strict=True

@@ -82,7 +82,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         first,
         "by perceptual distance, averaged over the batch sizes, the proposed attack is nearer than "
         "Geiping et al.'s, with and without statistics of the batch norms, and than Jeon et al.'s",
-        ours=", ".join(f"{mean[m]:.2f}" for m in ("Ours", *RIVALS)),
+        ours=", ".join(f"{mean[m]:.1f}" for m in ("Ours", *RIVALS)),
         paper=", ".join(
             f"{row['Ours']:g} against {row['Geiping']:g} and {row['Jeon']:g} at {n}"
             for n, row in theirs.iterrows()
@@ -90,7 +90,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         tolerance=f"{STANDARD_ERRORS:g} standard errors",
         differs="" if first else "One of the others is nearer.",
         decided_by="more pictures and a pretrained generator: distances are "
-        + ", ".join(f"{m} {mean[m]:.2f}" for m in ("Ours", *RIVALS)),
+        + ", ".join(f"{m} {mean[m]:.1f}" for m in ("Ours", *RIVALS)),
     )
     guess, worst = mean_image(tables, "LPIPS"), mine.max(axis=None)
     yield check_run(
@@ -136,7 +136,7 @@ def _below(tables: Tables, metric: str) -> Verdict:
         "trained for seconds, in place of Jeon et al.'s pretrained generator, is better for some "
         "draws and worse for others",
         elsewhere="from an untrained network's weights the proposed attack comes nearer than from "
-        "pixels, but in few iterations and on small pictures not so near as in print",
+        "pixels, but through a small network in few iterations not so near as in print",
         decided_by=f"more pictures and a pretrained generator ({shares} of Geiping et al.'s here)",
     )
 
