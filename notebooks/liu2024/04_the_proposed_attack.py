@@ -238,6 +238,22 @@ display(table6.draw(tables))
 study.judge(table6, tables)
 
 # %% [markdown]
+# ## Arms of matching
+#
+# *Ours.* Without matching, no term pulls, and no features enter the untrained network that paints the
+# pictures. Three arms on the same batches, from the same first weights, tell the two apart. A search that
+# ends above the objective of the true pictures has not finished.
+
+# %% tags=["exhibit:beyond/matching_arms"]
+from companion.papers.beyond import matching_arms
+
+tables = matching_arms.measure(study)
+ends = tables["ends"].groupby("arm", sort=False)[["objective", "at the truth"]].mean()
+print(f"in the figure: {(ends['objective'] <= ends['at the truth']).sum()} of three arms finished")
+display(matching_arms.draw(tables))
+study.judge(matching_arms, tables)
+
+# %% [markdown]
 # ## Against a generative prior
 #
 # {ref}`Table 3 <exhibit-liu2024-table3>` compares the attack with those of Geiping et al. and of
