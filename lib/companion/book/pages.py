@@ -424,14 +424,15 @@ def _deep_attacks(gallery: Gallery) -> str:
         if record := gallery.recorded.records.get(exhibit):
             runs["recorded"] = dict(record.provenance.parameters)
         if not rows:
-            rows.append(("in print", "", *(printed[name] for name in _SIZES)))
+            rows.append(("in print", *(printed[name] for name in _SIZES)))
         row = registry.exhibit(exhibit)
-        link = exhibit_link(row.id, row.title if row.place.startswith("unnumbered") else row.place)
+        place = row.place.removeprefix("unnumbered (").removesuffix(")")
         for run, values in runs.items():
             sizes = (values.get(name, "") for name in _SIZES)
-            rows.append((link, run, *(f"{v:,}" if isinstance(v, int) else str(v) for v in sizes)))
-    header = ("Exhibit", "Run", *_SIZES.values())
-    return list_table(header, rows, widths=(26, 12, 8, 16, 10, 12, 8, 12), classes="status")
+            cells = (f"{v:,}" if isinstance(v, int) else str(v) for v in sizes)
+            rows.append((f"{exhibit_link(row.id, place)}, {run}", *cells))
+    header = ("Run", *_SIZES.values())
+    return list_table(header, rows, widths=(30, 8, 16, 12, 12, 12, 12), classes="status")
 
 
 def _stand_ins(gallery: Gallery) -> str:
