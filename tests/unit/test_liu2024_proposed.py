@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 from altered_tables import altered, recorded, statuses, stored
+from companion.papers.beyond import matching_arms
 from companion.papers.liu2024 import alg_greedy, alg_reweight
-from companion.papers.liu2024.proposed_runs import Bench, same_order
+from companion.papers.liu2024.proposed_runs import Bench, by_size, same_order
 from companion.study import Study
+from companion.study.registry import project_root
 
 
 def test_the_attack_at_work():
@@ -56,3 +58,31 @@ def test_runs_without_the_trained_distance_say_so():
     untrained = altered(tables, {"gaps": lambda t: t[t["metric"] == "LPIPS"]})
     for one in (untrained, recorded("liu2024/table6")):
         assert same_order(one).status == "not run here"
+
+
+def test_arms_are_judged_where_no_search_ends_above_the_truth():
+    tables = stored("beyond/matching_arms")
+
+    def status(gain, error=0.1, above=0.9, cosine=1.0):
+        world = altered(
+            tables,
+            {
+                "gains": lambda t: t.assign(**{"PSNR": gain, "standard error": error}),
+                "ends": lambda t: t.assign(objective=above * t["at the truth"], cosine=cosine),
+            },
+        )
+        found = {v.target: v.status for v in matching_arms.judge(world)}
+        return found["O-146"], found["beyond/matching_arms"]
+
+    assert status(3.0)[0] == "holds on stand-in data"
+    assert status(0.0)[0] == "differs on stand-in data"
+    # too few batches, and searches that have not finished
+    assert status(3.0, error=1.0)[0] == status(3.0, above=1.01)[0] == "not decided"
+    assert status(3.0, cosine=0.9)[1] == "failed"
+
+
+def test_table_3_is_told_with_the_records_numbers():
+    cells = by_size(recorded("liu2024/table3")["cells"], "ST-LPIPS")
+    assert cells.loc[16].idxmin() == "Ours" and cells.loc[32].idxmin() != "Ours"
+    script = project_root() / "notebooks" / "liu2024" / "04_the_proposed_attack.py"
+    assert "the proposed attack is first in batches of 16." in script.read_text(encoding="utf-8")

@@ -415,20 +415,17 @@ def _deep_attacks(gallery: Gallery) -> str:
     """What each attack on a deep network runs on: in print, in the quick run, in the record."""
     rows: list[tuple[str, ...]] = []
     for exhibit, found in all_exhibits().items():
-        if not {"network", "iterations"} <= set(parameters := found.parameters):
+        if not set(_SIZES) <= set(found.parameters):
             continue
-        printed = {name: p.printed for name, p in parameters.items()}
-        if not printed["network"].startswith("ResNet-18"):
-            continue
-        runs = {"quick": {name: p.quick for name, p in parameters.items()}}
+        runs = {"quick": {name: p.quick for name, p in found.parameters.items()}}
         if record := gallery.recorded.records.get(exhibit):
             runs["recorded"] = dict(record.provenance.parameters)
         if not rows:
-            rows.append(("in print", *(printed[name] for name in _SIZES)))
+            rows.append(("in print", *(found.parameters[name].printed for name in _SIZES)))
         row = registry.exhibit(exhibit)
         place = row.place.removeprefix("unnumbered (").removesuffix(")")
         for run, values in runs.items():
-            sizes = (values.get(name, "") for name in _SIZES)
+            sizes = (values[name] for name in _SIZES)
             cells = (f"{v:,}" if isinstance(v, int) else str(v) for v in sizes)
             rows.append((f"{exhibit_link(row.id, place)}, {run}", *cells))
     header = ("Run", *_SIZES.values())

@@ -17,9 +17,9 @@ __all__ = ["Neurons", "TwoLayer"]
 _BLOCK = 1024
 #: default number of inner weights in a chunk
 _CHUNK_NUMBERS = 1 << 20
-#: inner weights of the largest network, and of the largest chunk, that are kept, and how many
-#: chunks: attacks and fits pass over the same network hundreds of times
-_KEPT_NUMBERS, _KEPT_CHUNKS = (1 << 24, 1 << 21), 32
+#: attacks and fits pass over the same network hundreds of times: the last chunks are kept, of up
+#: to so many inner weights each, of networks of up to so many
+_KEPT_CHUNKS, _KEPT_CHUNK_NUMBERS, _KEPT_NUMBERS = 32, 1 << 21, 1 << 24
 
 
 @dataclass(frozen=True)
@@ -102,8 +102,9 @@ class TwoLayer:
         """
         rows = _CHUNK_NUMBERS // self.dimension if self.chunk is None else self.chunk
         rows = max(1, -(-rows // _BLOCK)) * _BLOCK
-        numbers = self.dimension * np.array([self.width, min(self.width, rows)], dtype=float)
-        draw = _kept_neurons if (numbers <= _KEPT_NUMBERS).all() else _draw_neurons
+        few = self.width * self.dimension <= _KEPT_NUMBERS
+        small = min(self.width, rows) * self.dimension <= _KEPT_CHUNK_NUMBERS
+        draw = _kept_neurons if few and small else _draw_neurons
         for start in range(0, self.width, rows):
             yield draw(self.seed, self.dimension, self.width, start, min(start + rows, self.width))
 

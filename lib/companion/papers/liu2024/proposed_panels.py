@@ -10,13 +10,13 @@ from matplotlib.lines import Line2D
 
 from companion.exhibit import *
 from companion.exhibit import ATTACKS
-from companion.papers.liu2024.proposed_runs import CONTROL, DISTANCES
+from companion.papers.liu2024.proposed_runs import CONTROL, DISTANCES, GRANTED
 
 #: colours of the attack with and without its parts, and of those it is compared with
 METHODS = {
     "w/o GR and FM": BLUE,
     "Geiping": BLUE,
-    "Geiping, statistics": SKY,
+    GRANTED: SKY,
     "w/o FM": ATTACKS["w/o FM"]["color"],
     "Ours": ORANGE,
     "Ours, untrained network": GREEN,

@@ -88,6 +88,8 @@ NOTABLE = 1.0
 BEST: dict[str, Any] = {"total_variation": 0.01, "statistics": 0.001, "features": 0.1}
 #: the proposed attack with random vectors in the place of features
 CONTROL = "random vectors"
+#: Geiping et al.'s attack with the statistics that the paper grants every attack, and that lacks
+GRANTED = "Geiping, statistics"
 #: pictures kept of each run
 SHOWN = 8
 #: the smallest side that the perceptual metric accepts

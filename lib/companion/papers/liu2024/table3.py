@@ -12,6 +12,7 @@ from companion.papers.liu2024.proposed_panels import draw_metric, method_entries
 from companion.papers.liu2024.proposed_runs import (
     BENCH,
     DISTANCES,
+    GRANTED,
     LARGE,
     SPACE,
     Variant,
@@ -28,8 +29,6 @@ from companion.papers.liu2024.proposed_runs import (
 )
 
 PARAMETERS = {**BENCH, **SPACE, **LARGE}
-#: the same attack with the statistics that the paper grants every attack, and Geiping et al. lack
-GRANTED = "Geiping, statistics"
 RIVALS = ["Geiping", GRANTED, "Jeon"]
 SETTLES = ("E-017",)
 ALTERED = {
