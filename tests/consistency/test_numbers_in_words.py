@@ -227,6 +227,11 @@ def gains_of_awareness():
     return [f"{value:.1f}" for part in (gains, *ends) for value in part]
 
 
+def gains_of_matching():
+    both = recorded("beyond/matching_arms", "gains").set_index("step").loc["both"]
+    return [f"{both['PSNR']:.1f}", f"{both['standard error']:.1f}"]
+
+
 def found_through_few_features():
     colours = recorded("hayes2023/fig6", "found").query("data == 'colour'")
     targets = read_record(ROOT / "data/recorded/hayes2023/fig6").settings["colour_targets"]
@@ -313,6 +318,11 @@ SAID = (
         "book/index.md",
         "errs by {} times as much as the mean of other digits",
         beside_the_mean_image,
+    ),
+    (
+        "notebooks/liu2024/04_the_proposed_attack.py",
+        "matching gains {} ± {} dB (8 to 11 in print)",
+        gains_of_matching,
     ),
     (
         "book/papers/beyond_runs.md",

@@ -451,6 +451,21 @@ def attacked_pictures(method: str, **variant: Any) -> Point:
     return point
 
 
+def matched_features(record: Record, data_root: str) -> list[Agreement]:
+    """What an arm of matching starts from: fitted features, and the objective of the true pictures.
+
+    One iteration of its first search; at the printed size all take a quarter of an hour.
+    """
+    swept = task_of(record, data_root, "attack_batch")
+    task = swept.tasks[0]
+    result = swept.compute(task | {"grid": task["grid"] | {"iterations": 1}})
+    was = row_of(record.tables["ends"], **{k: task[k] for k in ("noise", "arm", "batch")})
+    return [
+        Agreement(name, result[name], was[name], SINGLE * was[name])
+        for name in ("cosine", "at the truth")
+    ]
+
+
 def attacked_without_features(record: Record, data_root: str) -> list[Agreement]:
     """One run of paper E's sweep of weights, from an untrained network and without features."""
     swept = task_of(record, data_root, "attack_batches")
@@ -799,6 +814,7 @@ POINTS: dict[str, Point] = {
     "beyond/fair_utility": trained_networks("accuracy", pairing="BY_LAYER"),
     "beyond/joint_readings": attacked_under_a_reading,
     "beyond/fair_order": attacked_draws("points", {"MSE": "error"}, pairing="printed pairs"),
+    "beyond/matching_arms": matched_features,
     "beyond/mechanism_or_calibration": attacked_draws(
         "attack", {"mse": "mse error", "ssim": "ssim error", "cosine": "cosine error"}
     ),

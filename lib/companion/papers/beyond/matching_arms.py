@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import torch
 from matplotlib import pyplot as plt
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure, SubFigure
 from torch.nn import functional
 
 from companion.exhibit import *
@@ -255,21 +255,28 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     )
 
 
-CAPTION = (
+CURVES = (
     "What feature matching is made of, on the same batches from the same first weights: random "
     "vectors enter the untrained network that paints the pictures, recovered features enter it, "
-    "and they pull in the objective, too. PSNR over the iterations, and the first batch as each "
-    "search leaves it."
+    "and they pull in the objective, too. PSNR over the iterations"
 )
+PICTURES = ", and the first batch as each search leaves it"
+
+
+def caption(tables: Tables) -> str:
+    return CURVES + (PICTURES if pictures_at_hand(tables) else "") + "."
+
+
 _LOOKS = {WITHOUT: (ORANGE, "--"), ENTERING: (BLUE, "-."), PULLING: (GREEN, "-")}
 
 
 def alt(tables: Tables) -> str:
     ends = tables["ends"].groupby("arm", sort=False)["PSNR"].mean()
+    curves = ", ".join(f"{value:.1f} dB ({arm})" for arm, value in ends.items())
+    pictures = ", and rows of pictures: the targets and what each arm rebuilds"
     return (
-        "Curves of PSNR over iterations, which end at "
-        + ", ".join(f"{value:.1f} dB ({arm})" for arm, value in ends.items())
-        + ", and rows of pictures: the targets and what each arm rebuilds."
+        f"Curves of PSNR over iterations, which end at {curves}"
+        f"{pictures if pictures_at_hand(tables) else ''}."
     )
 
 
@@ -277,8 +284,12 @@ def alt(tables: Tables) -> str:
 def draw(tables: Tables) -> Figure:
     course = tables["course"]
     noises = list(dict.fromkeys(course["noise"]))
-    figure = plt.figure(figsize=(8.4, 3.4), layout="constrained")
-    left, right = figure.subfigures(1, 2, width_ratios=(1.2 * len(noises), 1))
+    if pictures := pictures_at_hand(tables):
+        figure = plt.figure(figsize=(8.4, 3.4), layout="constrained")
+        left, right = figure.subfigures(1, 2, width_ratios=(1.2 * len(noises), 1))
+        _pictures(right, pictures, noises[-1])
+    else:
+        figure = left = plt.figure(figsize=(2 + 2.6 * len(noises), 3.4), layout="constrained")
     for axis, noise in zip(
         np.atleast_1d(left.subplots(1, len(noises), sharey=True)), noises, strict=True
     ):
@@ -289,11 +300,14 @@ def draw(tables: Tables) -> Figure:
         axis.set(xlabel="iteration", ylabel="PSNR [dB]")
         axis.label_outer()
     axis.legend(fontsize=8)
-    rows = {"target": "{} target"} | {arm: f"{{}} {noises[-1]:g} {arm}" for arm in ARMS}
-    count = sum(f"{i} target" in tables.images for i in range(PICTURED))
-    axes = right.subplots(len(rows), count, squeeze=False)
+    return figure
+
+
+def _pictures(figure: SubFigure, pictures: dict[str, np.ndarray], noise: float) -> None:
+    rows = {"target": "{} target"} | {arm: f"{{}} {noise:g} {arm}" for arm in ARMS}
+    count = sum(f"{i} target" in pictures for i in range(PICTURED))
+    axes = figure.subplots(len(rows), count, squeeze=False)
     for line, (name, pattern) in zip(axes, rows.items(), strict=True):
         for i, axis in enumerate(line):
-            picture(axis, tables.images[pattern.format(i)])
+            picture(axis, pictures[pattern.format(i)])
         name_row(line[0], name)
-    return figure
