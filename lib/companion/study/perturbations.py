@@ -82,6 +82,7 @@ _UNGRADED = WHOLE | BOOLEAN | NAMES
 _MOST = {"larger": 1.0, "smaller": 0.99}
 #: the smallest effect is sought among so many in a decade, in so many decades below the largest
 _A_DECADE, _DECADES = 64, 13
+_NEAR = 10 ** (1 / _A_DECADE)
 #: an effect on some rows is of interest if the same on all must be larger by this factor
 _SHARPER = 1.5
 #: as many are printed beside a verdict
@@ -259,8 +260,10 @@ def smallest_detectable(module: ModuleType, tables: Tables) -> dict[str, str]:
     return {target: "; ".join(words) for target, words in (worlds | sizes).items()}
 
 
-def find_detections(module: ModuleType, tables: Tables) -> list[Detection]:
+def find_detections(module: ModuleType, tables: Tables, near: float = _NEAR) -> list[Detection]:
     """Return what each target's verdict notices: the smallest effects, of three columns or more.
+
+    They are found to within the factor ``near``; with infinity any effect will do.
 
     A relative effect, or where none of up to 100% is noticed, one in the column's units. For a
     target that notices nothing with an effect: the columns of which it notices a change without
@@ -278,7 +281,7 @@ def find_detections(module: ModuleType, tables: Tables) -> list[Detection]:
         for columns, described in _as_tuples(altered[name])
         if set(columns) <= set(frame)
     ]
-    search = _Search(module, tables)
+    search = _Search(module, tables, near)
     for of_column in parts:
         here: dict[str, Detection] = {}
         for part in of_column:
@@ -301,8 +304,8 @@ def find_detections(module: ModuleType, tables: Tables) -> list[Detection]:
 class _Search:
     """The search for smallest effects on one exhibit's tables; ``found`` holds them by target."""
 
-    def __init__(self, module: ModuleType, tables: Tables) -> None:
-        self.module, self.world = module, World(tables)
+    def __init__(self, module: ModuleType, tables: Tables, near: float) -> None:
+        self.module, self.world, self.near = module, World(tables), near
         self.before = worst_statuses(judge_world(module, self.world))
         self.found: dict[str, list[Detection]] = {}
 
@@ -318,12 +321,16 @@ class _Search:
         known: Iterable[str] = (),
     ) -> None:
         """Find the smallest effects on the targets that are not known, where they matter."""
-        skipped = frozenset(known)
-        for one in perturbations:
+        skipped = set(known)
+        if math.isinf(self.near):
+            skipped |= {*self.found, *here}
+        for one in () if skipped.issuperset(self.before) else perturbations:
             changed = functools.cache(functools.partial(self._find_changed, one))
             for target in [t for t in self.before if t in changed(0) and t not in skipped]:
                 largest = one.scale * self._largest_share(target, one, here.get(target))
-                step = _last(changed, target, one.step_below(largest)) if one.most else 0
+                step: int | None = 0
+                if one.most:
+                    step = _last(changed, target, one.step_below(largest), self.near)
                 if step is not None and (one.most or target not in here):
                     here[target] = Detection(target, one, one.effect(step))
 
@@ -362,15 +369,20 @@ def _notices(before: str, after: str) -> bool:
     return before != after
 
 
-def _last(changed: Callable[[int], frozenset[str]], target: str, start: int) -> int | None:
+def _last(
+    changed: Callable[[int], frozenset[str]], target: str, start: int, near: float
+) -> int | None:
     """Return the last step, of the smallest effect, that changes a target; None if none does."""
     if start >= _A_DECADE * _DECADES or target not in changed(start):
         return None
+    if math.isinf(near):
+        return start
+    within = max(1, math.floor(math.log10(near) * _A_DECADE))
     # by decades, then by halves of one: targets have most of the steps tried in common
     high, low = start, (start // _A_DECADE + 1) * _A_DECADE
     while low <= _A_DECADE * _DECADES and target in changed(low):
         high, low = low, low + _A_DECADE
-    while low - high > 1:
+    while low - high > within:
         middle = (low + high) // 2
         low, high = (low, middle) if target in changed(middle) else (middle, high)
     return high

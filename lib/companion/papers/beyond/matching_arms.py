@@ -289,7 +289,8 @@ def draw(tables: Tables) -> Figure:
         left, right = figure.subfigures(1, 2, width_ratios=(1.2 * len(noises), 1))
         _pictures(right, pictures, noises[-1])
     else:
-        figure = left = plt.figure(figsize=(2 + 2.6 * len(noises), 3.4), layout="constrained")
+        width = min(2.8 + 2.8 * len(noises), 8.4)
+        figure = left = plt.figure(figsize=(width, 3.4), layout="constrained")
     for axis, noise in zip(
         np.atleast_1d(left.subplots(1, len(noises), sharey=True)), noises, strict=True
     ):
