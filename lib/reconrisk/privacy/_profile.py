@@ -46,9 +46,14 @@ _SHARES = (1.0, 0.6, 0.35, 0.2)
 
 def scale(guide: Saddle, level: float, sign: int) -> float:
     """Roughly ``log delta`` at a level of the loss."""
+    return float(np.interp(level, guide.level, _log_deltas(guide, sign)))
+
+
+def _log_deltas(guide: Saddle, sign: int) -> np.ndarray:
+    """Roughly ``log delta`` at the guide's levels."""
     like, other = (guide.log_tail(s, sign) for s in ((1.0, 0.0) if sign > 0 else (0.0, 1.0)))
     ratio = np.minimum(other + sign * guide.level - like, -1e-9)
-    return float(np.interp(level, guide.level, like + np.log(-np.expm1(ratio))))
+    return like + np.log(-np.expm1(ratio))
 
 
 def delta_enclosure(mechanism: Mechanism, epsilon: float, tolerance: float) -> tuple[float, float]:
@@ -160,7 +165,7 @@ def guess(guide: Saddle, size: float, sign: int) -> float:
     levels = np.sort(sign * guide.level[sign * guide.level >= 0.0])
     if not levels.size:
         return 0.0
-    sizes = np.array([scale(guide, sign * v, sign) for v in levels])
+    sizes = np.interp(sign * levels, guide.level, _log_deltas(guide, sign))
     return max(float(np.interp(-size, -np.minimum(sizes, 0.0), levels)), 0.0)
 
 
@@ -224,7 +229,7 @@ def _epsilon_of_one(mechanism: Mechanism, small: Saddle, delta: float) -> float:
     low, high, target = 0.0, 1.0, math.log(delta)
     while _log_delta_of_one(mechanism, small, high) > target:
         low, high = high, 2.0 * high
-    while high - low > 1e-3 * high:
+    while high - low > 1e-3 * high > 1e-12:
         middle = 0.5 * (low + high)
         above = _log_delta_of_one(mechanism, small, middle) > target
         low, high = (middle, high) if above else (low, middle)
