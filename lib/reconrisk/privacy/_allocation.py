@@ -329,16 +329,19 @@ def _add_pairs(
     rise = np.exp(-gaps * width)
     lifts = np.floor(np.log1p(rise) / width).astype(int)
     shares = _share((1.0 + rise) * np.exp(-lifts * width), width)
-    for gap, lift, share in zip(gaps.tolist(), lifts.tolist(), shares.tolist(), strict=True):
-        shift = offset + gap
-        i, j = max(shift, 0), min(size, lower.nu.size + shift)
+    # gaps of one rise follow each other: their pairs are one convolution with the shares
+    rises = np.split(np.arange(gaps.size), np.flatnonzero(np.diff(lifts)) + 1)
+    for some in rises if gaps.size else ():
+        shift = offset + start + int(some[0])
+        i, j = max(shift, 0), min(size, lower.nu.size + shift + some.size - 1)
         if i >= j:
             continue
-        pair = rows[:, i:j] * below[0][i - shift : j - shift]
-        pair[1] += rows[0, i:j] * below[1][i - shift : j - shift]
-        place = at + i + lift
-        out[:, place : place + j - i] += (1.0 - share) * pair
-        out[:, place + 1 : place + 1 + j - i] += share * pair
+        place = at + i + int(lifts[some[0]])
+        for up, weights in ((0, 1.0 - shares[some]), (1, shares[some])):
+            sums = [np.convolve(law, weights)[i - shift : j - shift] for law in below]
+            pair = rows[:, i:j] * sums[0]
+            pair[1] += rows[0, i:j] * sums[1]
+            out[:, place + up : place + up + j - i] += pair
     i = max(offset + far, 0)
     if only or i >= size:
         return
