@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
+from scipy import optimize
 
 from reconrisk.privacy._compose import TooLong
 from reconrisk.privacy._saddle import Saddle
@@ -255,7 +256,7 @@ def _enclose_direction(
     lower, upper = 0.0, math.inf
     for _ in range(_PASSES):
         above, below = cells.tails(sign, level)
-        new = _invert(partial(_small_enough, above, direction, sign, delta / cells.slack))
+        new = _invert(partial(_excess, above, direction, sign, delta / cells.slack))
         new += math.log(cells.slack)
         upper = min(upper, new)
         if new == math.inf:
@@ -321,10 +322,8 @@ def _best_test(
     return best
 
 
-def _small_enough(
-    pair: Tails, direction: Direction, sign: int, delta: float, epsilon: float
-) -> bool:
-    return _above(pair, direction, sign, epsilon) <= delta
+def _excess(pair: Tails, direction: Direction, sign: int, delta: float, epsilon: float) -> float:
+    return _above(pair, direction, sign, epsilon) - delta
 
 
 def _profile_at(
@@ -346,18 +345,17 @@ def _ruled_out(
     return np.where((low > delta) & (high > 1e-290), found, -math.inf)
 
 
-def _invert(fits: Callable[[float], bool]) -> float:
-    """The smallest epsilon that fits, to 1e-14 from above; infinity beyond 1e9."""
-    if fits(0.0):
+def _invert(excess: Callable[[float], float]) -> float:
+    """The smallest epsilon without excess, to 1e-13 and from above; infinity beyond 1e9."""
+    if excess(0.0) <= 0.0:
         return 0.0
     low, high = 0.0, 1.0
-    while not fits(high):
+    while excess(high) > 0.0:
         low, high = high, 2.0 * high
         if high > 1e9:
             return math.inf
-    while high - low > 1e-13 * high:
-        middle = 0.5 * (low + high)
-        if middle in (low, high):
-            break
-        low, high = (low, middle) if fits(middle) else (middle, high)
-    return high
+    found = float(optimize.brentq(excess, low, high, xtol=1e-20, rtol=1e-13, maxiter=1000))
+    step = 1e-13 * found
+    while excess(found) > 0.0:
+        found, step = found + step, 2.0 * step
+    return found
