@@ -55,7 +55,7 @@ LATE = {
     "liu2024/table4": {"E-020"},
     # nor how far one is ahead, nor what matching features gains under noise
     "liu2024/table3": {"E-017"},
-    "liu2024/fig2": {"liu2024/fig2", "E-039"},
+    "liu2024/fig2": {"liu2024/fig2", "E-018", "E-039"},
     "liu2024/table8": {"E-030"},
     "hayes2023/fig1": {"C-006"},
     # nor a dozen targets whether more than half are recognised
@@ -75,7 +75,6 @@ OPEN = {
     # turns with the grid of noises, which no paper prints
     "mean_to_extreme/fig4": {"mean_to_extreme/fig4", "A-040"},
     "ziller2024/fig4": {"B-035"},
-    "liu2024/fig2": {"E-018"},
     # networks that have not learnt, readings of an estimator that is not described
     "liu2024/fig3": {"E-025", "E-026", "E-033", "E-037"},
     "liu2024/table2": {"liu2024/table2", "E-014", "E-015", "E-E-41"},
