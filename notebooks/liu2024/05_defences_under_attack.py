@@ -207,7 +207,8 @@ plt.show()
 # %% [markdown]
 # The figure is this on four pictures of 32 pixels, by the paper's own attack too. An error above the mean
 # image's (of twenty) says nothing of the pictures. The heaviest pruning leaves 0.48 entries for each pixel value here, 16 in
-# the paper's network and 2.7 in the recorded one, where gradient inversion errs by 0.11, for 0.10 undefended.
+# the paper's network and 2.7 in the recorded one, where gradient inversion errs by 0.11, for 0.10 undefended: too few entries
+# do not explain print.
 
 # %% tags=["exhibit:liu2024/fig2"]
 from companion.papers.liu2024 import fig2

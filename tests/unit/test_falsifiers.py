@@ -253,7 +253,7 @@ def test_more_monte_carlo_error_does_not_make_a_false_claim_pass(exhibit):
 
 
 def beyond_the_smallest(module, tables, one):
-    """The world with twice the smallest effect, or with the smallest where twice is not noticed."""
+    """The world with up to twice the smallest effect, or that found if twice is not noticed."""
     world, change = World(tables), one.perturbation
     with contextlib.suppress(ValueError, ArithmeticError):
         twice = change.altered(world, min(2 / ROUGHLY * one.effect, change.most))

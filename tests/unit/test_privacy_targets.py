@@ -9,6 +9,7 @@ import pytest
 
 from reconrisk import DPSGD, bounds, privacy, risk
 from reconrisk.privacy._profile import delta_enclosure, epsilon_enclosure
+from reconrisk.privacy._refine import _invert
 from reconrisk.privacy._saddle import Mechanism
 
 
@@ -285,3 +286,19 @@ def test_what_a_description_releases_is_named():
         with pytest.raises(TypeError, match=r"such as run\.releases; got a TrainingRun$"):
             ask(described)
         assert ask(described.releases) == ask(DPSGD(1.1, 0.01, 1000))
+
+
+@pytest.mark.parametrize("end", [0.0, 1e-25, 1e-9, 0.3, 20.0, 5e8])
+@pytest.mark.parametrize("jumps", [False, True])
+def test_where_excess_ends_is_found_from_above(end, jumps):
+    def excess(epsilon):
+        return (1.0 if epsilon < end else -1.0) if jumps else end - epsilon
+
+    found = _invert(excess)
+    assert excess(found) <= 0.0
+    assert found == pytest.approx(end, rel=1e-12, abs=1e-19)
+
+
+def test_what_is_undefined_counts_as_excess():
+    assert _invert(lambda epsilon: math.nan if epsilon < 0.2 else 0.3 - epsilon) >= 0.3
+    assert _invert(lambda epsilon: math.nan) == _invert(lambda epsilon: 1e10 - epsilon) == math.inf

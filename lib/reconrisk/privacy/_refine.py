@@ -346,16 +346,24 @@ def _ruled_out(
 
 
 def _invert(excess: Callable[[float], float]) -> float:
-    """The smallest epsilon without excess, to 1e-13 and from above; infinity beyond 1e9."""
-    if excess(0.0) <= 0.0:
+    """An epsilon without excess, within 1e-13 of where excess ends; infinity beyond 1e9.
+
+    What is undefined counts as excess.
+    """
+
+    def above(epsilon: float) -> float:
+        value = excess(epsilon)
+        return 1.0 if math.isnan(value) else value
+
+    if above(0.0) <= 0.0:
         return 0.0
     low, high = 0.0, 1.0
-    while excess(high) > 0.0:
+    while above(high) > 0.0:
         low, high = high, 2.0 * high
         if high > 1e9:
             return math.inf
-    found = float(optimize.brentq(excess, low, high, xtol=1e-20, rtol=1e-13, maxiter=1000))
-    step = 1e-13 * found
-    while excess(found) > 0.0:
-        found, step = found + step, 2.0 * step
+    found = float(optimize.brentq(above, low, high, xtol=1e-20, rtol=1e-13, maxiter=1000))
+    step = max(1e-13 * found, 1e-20)
+    while found < high and above(found) > 0.0:
+        found, step = min(found + step, high), 2.0 * step
     return found
