@@ -226,7 +226,7 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         least > RIGHT,
         f"control: the features fitted to the gradient have a cosine of over {RIGHT:g} with the "
         "true ones",
-        ours=f"at least {rounded(least, digits=4)}",
+        ours=f"at least {np.floor(1e4 * least) / 1e4:g}",
         stand_in=tables.stand_in,
     )
     gains = tables["gains"].query("step == 'both'")
