@@ -229,7 +229,7 @@ def _epsilon_of_one(mechanism: Mechanism, small: Saddle, delta: float) -> float:
     low, high, target = 0.0, 1.0, math.log(delta)
     while _log_delta_of_one(mechanism, small, high) > target:
         low, high = high, 2.0 * high
-    while high - low > 1e-3 * high > 1e-12:
+    while high - low > 1e-3 * high > 1e-12:  # halving alone never ends at zero
         middle = 0.5 * (low + high)
         above = _log_delta_of_one(mechanism, small, middle) > target
         low, high = (middle, high) if above else (low, middle)
