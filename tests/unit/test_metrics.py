@@ -130,6 +130,10 @@ def test_the_perceptual_stand_in_says_so_and_orders_noise(monkeypatch, tmp_path)
     assert values[0] == pytest.approx(0, abs=1e-6)
     assert all(a < b for a, b in zip(values, values[1:], strict=False))
     assert metrics.load_perceptual()(picture, picture + 0.1 * noise) == values[2]  # seeded
+    stack = picture + np.multiply.outer([0.0, 0.02, 0.1, 0.5], noise)
+    np.testing.assert_allclose(measure(picture, stack), values, rtol=1e-4, atol=1e-5)
+    with pytest.raises(ValueError, match="must be pictures"):
+        measure(np.clip(stack, 0, 1), picture)
     with pytest.raises(ValueError, match="32x32"):
         measure(picture[:8, :8], picture[:8, :8])
 
@@ -217,8 +221,8 @@ def test_shift_tolerant_lpips_is_a_distance_of_pictures_and_stacks(photograph):
     targets = np.broadcast_to(photograph, noisy.shape)
     values = measure(targets, noisy)
     np.testing.assert_allclose(values, [0, 0.003041, 0.2392, 0.7521], rtol=2e-4, atol=1e-9)
-    singly = [measure(photograph, one) for one in noisy]
-    np.testing.assert_allclose(values, singly, rtol=1e-4, atol=1e-9)
+    for same in ([measure(photograph, one) for one in noisy], measure(photograph, noisy)):
+        np.testing.assert_allclose(values, same, rtol=1e-4, atol=1e-9)
     symmetric = measure(np.clip(noisy, 0, 1), targets)
     np.testing.assert_allclose(values, symmetric, rtol=1e-4, atol=1e-9)
 

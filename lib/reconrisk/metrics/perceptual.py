@@ -51,13 +51,13 @@ class PerceptualMetric:
     device: str = "cpu"
 
     def __call__(self, target: ArrayLike, reconstruction: ArrayLike) -> Any:
-        """Return the distance of two images, or of each pair of two stacks.
+        """Return the distance of two images, of one to each of a stack, or of each pair of two.
 
         Parameters
         ----------
         target, reconstruction : array_like, shape (..., H, W, 3)
-            At least 32 pixels a side; leading axes agree. The target in [0, 1], the reconstruction
-            finite: it is clipped to [0, 1].
+            At least 32 pixels a side; leading axes agree, or the target has none. The target in
+            [0, 1], the reconstruction finite: it is clipped to [0, 1].
 
         Returns
         -------
@@ -73,20 +73,23 @@ class PerceptualMetric:
             arguments.real("target", target, 0, 1),
             arguments.finite("reconstruction", reconstruction),
         )
-        if x.shape != y.shape or x.ndim < 3 or x.shape[-1] != 3 or min(x.shape[-3:-1]) < 32:
+        alike = x.shape in (y.shape, y.shape[-3:])
+        if not alike or x.ndim < 3 or x.shape[-1] != 3 or min(x.shape[-3:-1]) < 32:
             raise ValueError(
                 "target and reconstruction must be pictures (..., H, W, 3) of at least 32x32 "
                 f"pixels; got shapes {x.shape} and {y.shape}"
             )
-        stacks = [v.reshape(-1, *x.shape[-3:]) for v in (x, np.clip(y, 0, 1))]
+        targets, found = (v.reshape(-1, *x.shape[-3:]) for v in (x, np.clip(y, 0, 1)))
         step = max(1, _AT_ONCE // (x.shape[-3] * x.shape[-2]))
-        distances = np.empty(len(stacks[0]))
+        distances = np.empty(len(found))
         with torch.no_grad():
             for start in range(0, len(distances), step):
-                pair = (self._tensor(v[start : start + step]) for v in stacks)
-                found = self.network(*pair, normalize=True)
-                distances[start : start + step] = found.cpu().numpy().ravel()
-        return float(distances[0]) if x.ndim == 3 else distances.reshape(x.shape[:-3])
+                part = slice(start, start + step)
+                # networks broadcast one target, whose features they then find once
+                one = self._tensor(targets[part] if len(targets) > 1 else targets)
+                distance = self.network(one, self._tensor(found[part]), normalize=True)
+                distances[part] = distance.cpu().numpy().ravel()
+        return float(distances[0]) if y.ndim == 3 else distances.reshape(y.shape[:-3])
 
     def _tensor(self, pictures: np.ndarray) -> torch.Tensor:
         return torch.from_numpy(pictures.astype(np.float32)).movedim(-1, 1).to(self.device)

@@ -52,6 +52,10 @@ ALTERED = {
             at("row == 'max'", "perceptual distances near the norms"),
             at("row == '0.01 min'", "perceptual distances at the smallest C"),
         ),
+        ST_LPIPS: (
+            at("row == 'max'", f"{ST_LPIPS} near the norms"),
+            at("row == '0.01 min'", f"{ST_LPIPS} at the smallest C"),
+        ),
     },
 }
 
@@ -77,7 +81,12 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     pictures = Origin(others, tuple(tables.subsets))
     rows = table["row"].unique()
     dark, near = rows[0], rows[2]
-    columns = [*METRICS["structure"], "expected NCC", "expected PSNR"]
+    # the prior that the paper speaks of is in a trained network
+    trained = network not in tables.stand_ins or ST_LPIPS not in table
+    judged = "perceptual" if trained else ST_LPIPS
+    names = {"perceptual": network, ST_LPIPS: ST_LPIPS}
+    origins = {"perceptual": tables.stand_in, ST_LPIPS: pictures}
+    columns = [*_distances(table), "NMI", "SSIM", "expected NCC", "expected PSNR"]
     means = table.groupby(["row", "sigma"])[columns].mean()
     back = {row: _steps_back(means.loc[row]) for row in rows}
     worst = max(steps["NMI"] for steps in back.values())
@@ -108,10 +117,11 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     yield from shared_by(falling, "B-035")
     yield _shape(means.loc[near])
     bad = {"SSIM": 1 - means["SSIM"]}
-    bad["perceptual"] = means["perceptual"] / means.loc[near]["perceptual"].iloc[-1]
-    ssim, distance = (
-        _bad_but_near(bad[name], rows) and back[near][name] < STEP_BACK for name in bad
-    )
+    bad |= {name: means[name] / means.loc[near][name].iloc[-1] for name in _distances(table)}
+    follows = {
+        name: _bad_but_near(bad[name], rows) and back[near][name] < STEP_BACK for name in bad
+    }
+    both = follows["SSIM"] and follows[judged]
     cleanest = means.xs(table["sigma"].min(), level="sigma")
     at_least_noise = {
         metric: f"at the least noise {cleanest[metric][dark]:.2f} at the smallest C against "
@@ -119,45 +129,51 @@ def judge(tables: Tables) -> Iterator[Verdict]:
         for metric in bad
     }
     tolerance = f"below {GOOD:g} and above {BAD:g} of the way from the picture to noise"
-    follows = "for the smallest and the largest C and follows sigma where C is near the norms"
+    where = "for the smallest and the largest C and follows sigma where C is near the norms"
     yield check(
         "ziller2024/fig4_ssim",
-        ssim,
-        f"the SSIM is low {follows}",
+        follows["SSIM"],
+        f"the SSIM is low {where}",
         ours=at_least_noise["SSIM"],
         tolerance=tolerance,
         stand_in=pictures,
     )
-    settle = functools.partial(check, stand_in=tables.stand_in)
-    yield settle(
-        "ziller2024/fig4_perceptual",
-        distance,
-        f"the perceptual distance is high {follows}",
-        ours=f"{network}; {at_least_noise['perceptual']}",
-        tolerance=tolerance,
-    )
-    steps = {k: f"{k} {100 * v:.1f}%" for k, v in back[near].items()}
+    for name in _distances(table):
+        yield check(
+            "ziller2024/fig4_perceptual",
+            follows[name],
+            f"the perceptual distance is high {where}",
+            ours=f"{names[name]}; {at_least_noise[name]}",
+            tolerance=tolerance,
+            stand_in=origins[name],
+        )
+    settle = functools.partial(check, stand_in=origins[judged])
+    steps = {k: f"{names.get(k, k)} {100 * back[near][k]:.1f}%" for k in ("NMI", "SSIM", judged)}
     yield settle(
         "B-036",
-        ssim and distance,
+        both,
         "SSIM and perceptual distance are bad for the smallest and the largest C; where C is near "
         "the norms they are good at the least noise and worsen with every step of sigma",
         ours=f"steps back at C = {near} ||X||, as a share of the range: {steps['SSIM']}, "
-        f"{steps['perceptual']}; perceptual distance: {network}",
+        f"{steps[judged]}",
         tolerance=f"{tolerance}; {100 * STEP_BACK:g}% back",
     )
     alike = settle(
         "ziller2024/fig4",
-        nmi and ssim and distance,
+        nmi and both,
         "where C is near the norms, NMI, SSIM and perceptual distance order noise levels as the "
         "NCC does; far below and far above, SSIM and distance are bad; over all C the NMI orders "
         "the settings as the NCC does",
         ours=f"steps back at C = {near} ||X||, as a share of the range: "
-        + ", ".join(steps.values())
-        + f"; perceptual distance: {network}",
+        + ", ".join(steps.values()),
         tolerance=f"{100 * STEP_BACK:g}%",
     )
     yield from shared_by(alike, "B-031")
+
+
+def _distances(table: pd.DataFrame) -> list[str]:
+    """The perceptual distances that a table has."""
+    return [name for name in ("perceptual", ST_LPIPS) if name in table]
 
 
 def _order(means: pd.DataFrame, metric: str, floor: float) -> dict[str, float]:
@@ -203,7 +219,7 @@ def _steps_back(means: pd.DataFrame) -> dict[str, float]:
     Zero for a metric that is monotone in sigma, as the expected NCC is. It need not be zero: at
     its floor a metric still varies with the noise of its estimate.
     """
-    worse = {"NMI": -1, "SSIM": -1, "perceptual": 1}
+    worse = {"NMI": -1, "SSIM": -1, **dict.fromkeys(_distances(means), 1)}
     values = means.sort_index()[list(worse)].to_numpy() * list(worse.values())
     back = np.maximum(-np.diff(values, axis=0), 0).max(axis=0)
     with np.errstate(invalid="ignore"):  # a metric that does not change has no range
@@ -236,7 +252,8 @@ CAPTION = (
     "orders the settings as the NCC does but falls at smaller noise. The other two are poor for "
     "the smallest C, where the pictures are almost black, and for the largest, where more noise "
     "than needed is added. Where the pretrained network of LPIPS is not available, a distance of "
-    "untrained features stands in for it, and the axis says so."
+    f"untrained features stands in for it, and the axis says so; {ST_LPIPS}, beside it, is trained "
+    "and not LPIPS."
 )
 
 
@@ -245,12 +262,15 @@ def alt(tables: Tables) -> str:
     quiet = table[table["sigma"] == table["sigma"].min()]
     means = quiet.groupby("row", sort=False)[["SSIM", "perceptual"]].mean()
     ssim, distance = ([f"{v:.1f}" for v in means[k]] for k in means)
+    near = table[table["row"] == means.index[2]].groupby("sigma")
+    trained = [f"{v:.1f}" for v in near[ST_LPIPS].mean()] if ST_LPIPS in table else []
     return (
         f"Grid of {len(means)} rows and three columns over the noise multiplier. NMI falls towards "
         f"one in every row, earlier in the lowest. SSIM stays near {ssim[0]} in the top row, falls "
         f"from {ssim[1]} in the second and from {ssim[2]} in the third, and earlier in the lowest. "
         f"The perceptual distance starts at {distance[0]} and {distance[1]} in the two upper rows "
         f"and grows from {distance[2]} and {distance[3]} in the two lower ones."
+        + (f" {ST_LPIPS} grows from {trained[0]} to {trained[-1]} in the third." if trained else "")
     )
 
 
@@ -265,6 +285,9 @@ def draw(tables: Tables) -> Figure:
         for axis, metric in zip(line, means, strict=True):
             scatter(axis, points, metric)
             axis.plot(means.index, means[metric], color=BLUE, linewidth=1.3)
+            if metric == "perceptual" and ST_LPIPS in table:
+                trained = points.groupby("sigma")[ST_LPIPS].mean()
+                axis.plot(trained.index, trained, color=GREEN, linewidth=1.3)
             low, top = float(metric == "NMI"), table[metric].max()
             axis.set_ylim(low - 0.06 * (top - low), top + 0.06 * (top - low))
             axis.set_ylabel(UNITS[metric])
@@ -277,5 +300,7 @@ def draw(tables: Tables) -> Figure:
         legend_line("reconstructions, one dot each", BLUE, "", "o"),
         legend_line("mean over pictures", BLUE),
     ]
-    legend_above(figure, handles, 2)
+    if ST_LPIPS in table:
+        handles.append(legend_line(f"of {ST_LPIPS}", GREEN))
+    legend_above(figure, handles, len(handles))
     return figure
