@@ -115,12 +115,12 @@ plt.show()
 
 # %% [markdown]
 # At this noise the "optimal" copy is *farther* from the record than the mean of all other digits, and
-# an attacker who knows only mean and covariance of others has the digit. Whether training is safe depends on what the
+# an attacker who knows only the factor and mean and covariance of others has the digit. Whether training is safe depends on what the
 # attacker knows.
 #
 # ## What nobody can exceed
 #
-# How often could *any* attacker, however clever, pick the right record from a list of 5,000? Paper C bounds that
+# How often could *any* attacker who sees the release alone pick the right record from a list of 5,000? Paper C bounds that
 # by one hypothesis test. The library certifies the number from both sides.
 
 # %%
@@ -139,7 +139,7 @@ for multiplier in (0.05, 0.2, 0.5, 1.0):
 #
 # The list *without* the record does worse than the filter at small noise: it can return only digits it has.
 # The dashed line in the last panel is flat: whoever is told the clipping factor knows the record's
-# length, and no two of these digits are equally long. That attacker need not look at the release.
+# length, and hardly two of these digits are equally long. That attacker need not look at the release.
 # DP-SGD does not release the factor, so from the third row on attackers have the release alone, for which paper C's bound holds.
 
 # %% tags=["exhibit:beyond/priors"]

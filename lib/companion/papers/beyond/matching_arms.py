@@ -271,13 +271,21 @@ _LOOKS = {WITHOUT: (ORANGE, "--"), ENTERING: (BLUE, "-."), PULLING: (GREEN, "-")
 
 
 def alt(tables: Tables) -> str:
-    ends = tables["ends"].groupby("arm", sort=False)["PSNR"].mean()
-    curves = ", ".join(f"{value:.1f} dB ({arm})" for arm, value in ends.items())
-    pictures = ", and rows of pictures: the targets and what each arm rebuilds"
+    means = tables["ends"].groupby(["noise", "arm"], sort=False)["PSNR"].mean()
+    curves = "; ".join(
+        f"{_title(noise)}, "
+        + ", ".join(f"{value:.1f} dB ({arm})" for (_, arm), value in own.items())
+        for noise, own in means.groupby(level="noise", sort=False)
+    )
+    pictures = ". Rows of pictures: the targets and what each arm rebuilds"
     return (
-        f"Curves of PSNR over iterations, which end at {curves}"
+        f"Curves of PSNR over iterations, which end at, with {curves}"
         f"{pictures if pictures_at_hand(tables) else ''}."
     )
+
+
+def _title(noise: float) -> str:
+    return f"noise of {noise:g}" if noise else "no noise"
 
 
 @drawing
@@ -297,7 +305,7 @@ def draw(tables: Tables) -> Figure:
         for arm, (colour, style) in _LOOKS.items():
             own = course[(course["noise"] == noise) & (course["arm"] == arm)]
             axis.plot(own["iteration"], own["PSNR"], color=colour, linestyle=style, label=arm)
-        axis.set_title(f"noise of {noise:g}" if noise else "no noise", loc="left")
+        axis.set_title(_title(noise), loc="left")
         axis.set(xlabel="iteration", ylabel="PSNR [dB]")
         axis.label_outer()
     axis.legend(fontsize=8)
