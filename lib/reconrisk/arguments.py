@@ -73,7 +73,10 @@ def real(
 
 def _floats(name: str, value: ArrayLike) -> np.ndarray:
     try:
-        return np.asarray(value, dtype=float)
+        array = np.asarray(value)
+        if array.dtype.kind in "US" or any(one is None for one in array.flat[:1]):
+            raise TypeError  # float() would read them
+        return array.astype(float)
     except OverflowError:
         raise ValueError(f"{name} must be in the range of floats; got a larger number") from None
     except (TypeError, ValueError):

@@ -406,6 +406,13 @@ def test_batches_cut_to_a_size(most, steps):
         assert found.upper == pytest.approx(bounds_of_cut[0].upper, rel=1e-3)
 
 
+def test_where_every_batch_may_be_cut_no_value_is_exact():
+    event = events.TruncatedSubsampledGaussianDpEvent(1000, 0.01, 20, 1.1)
+    entry = risk.assess(risk.from_dp_event(events.SelfComposedDpEvent(event, 1)))["epsilon"]
+    truth = PLDAccountant().compose(event).get_epsilon(1e-5)
+    assert entry.direction.startswith("upper bound") and truth <= entry.upper
+
+
 def test_batches_that_are_rarely_cut_against_dp_accounting():
     event = events.TruncatedSubsampledGaussianDpEvent(10_000, 0.01, 200, 1.0)
     many = events.SelfComposedDpEvent(event, 50)

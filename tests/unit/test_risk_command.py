@@ -426,6 +426,7 @@ def test_norms_are_measured_on_a_table(call, tmp_path):
         ("a,b\n1,2\n3,NA\n", "line 3, column 'b': must be a finite number"),
         ("1,2\n3,inf\n", "line 2, column 2: must be a finite number"),
         ("1,2\n3\n", "line 2: must have 2 cells; got 1"),
+        ("5,NA\n1,2\n", "line 1, column 2: must be a finite number"),
         ("a,b\n", "must hold a line of numbers"),
         ("", "must hold a line of numbers"),
         ("1,2\n0,0\n", "sample must be of no norm zero; that of record 1"),

@@ -18,6 +18,7 @@ from reconrisk.privacy._outer import (
     enclose_full_batch_delta,
     outer_delta,
 )
+from reconrisk.privacy._samplers import order_ends
 
 DELTA = 1e-5
 
@@ -557,3 +558,38 @@ def test_more_batches_with_the_record_than_are_counted_tell_everything():
     average = float(stats.binom.pmf(k, 50, 0.02) @ told)
     found = _by_taken_batches(run, epsilon, math.sqrt(50) / 0.05)
     assert 0.0 < average <= found
+
+
+@pytest.mark.parametrize("adjacency", ["zero-out", "replace"])
+@pytest.mark.parametrize(
+    "rate, steps, kappa", [(0.5, 1, 0.3), (0.01, 100, 0.1), (0.1, 20, 0.1), (0.3, 2, 0.8)]
+)
+def test_who_sees_no_trace_of_either_record_accepts_all_that_the_level_allows(
+    adjacency, rate, steps, kappa
+):
+    """With hardly any noise: in batches that take neither, which the level does not distinguish."""
+    never = (1 - rate) ** steps
+    truth = 1 - never + min(kappa, never)
+    found = bounds.rero(SampledRun(0.05, rate, steps, "fixed", adjacency), kappa)
+    assert truth * (1 - 1e-4) < found.lower <= truth <= found.upper < truth * (1 + 1e-4)
+    if adjacency == "zero-out":  # an unfinished epoch that says whether it took the record
+        rest = SampledRun(0.05, 0.2, 3, "shuffle").dominating()
+        truth = 0.6 + min(kappa, 1 - 0.6)
+        enclosed = bounds.rero(rest, kappa)
+        assert enclosed.lower <= truth <= enclosed.upper < truth * (1 + 1e-4)
+        assert bounds.rero([DPSGD(0.05, 1.0, 4), *rest], kappa).upper >= 1 - 1e-12
+
+
+def test_bounds_that_contradict_each_other_are_not_hidden():
+    ends = order_ends([0.1, 0.2 + 1e-13], [0.3, 0.2])
+    np.testing.assert_array_equal(ends, [0.1, 0.2])
+    assert order_ends(-1e-15, -2e-15, log=True) == -2e-15
+    for lower, upper, log in ((0.2001, 0.2, False), (1e-12, 0.0, False), (-0.1, -0.101, True)):
+        with pytest.raises(ArithmeticError, match="contradict each other"):
+            order_ends(lower, upper, log=log)
+
+
+@pytest.mark.parametrize("sampler", ["random-allocation", "shuffle"])
+def test_more_batches_than_are_computed_are_refused_as_the_rate_that_was_given(sampler):
+    with pytest.raises(ValueError, match=r"sampling_rate must be at least 1e-07 .*; got 1e-09"):
+        SampledRun(1.0, 1e-9, 3, sampler)

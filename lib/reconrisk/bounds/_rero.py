@@ -31,10 +31,10 @@ from reconrisk.privacy._releases import (
     TooDear,
     full_batch_shift,
     log_mean_square,
+    log_untouched,
     part_of,
-    taken,
 )
-from reconrisk.privacy._samplers import SampledRun, bracket
+from reconrisk.privacy._samplers import SampledRun, bracket, order_ends
 from reconrisk.privacy._targets import mechanism_of
 from reconrisk.privacy._tradeoff import SMALLEST, success_curve
 
@@ -222,7 +222,7 @@ def rero_curve(
             lambda releases: rero_curve(releases, prior_success, tolerance=tolerance)
         )
         below = np.max([attack[0] for attack in attacks], axis=0)
-        return np.minimum(below, bound[1]), bound[1]
+        return order_ends(below, bound[1]), bound[1]
     one = as_run_or_releases(run)  # type: ignore[arg-type]
     kappa = arguments.real("prior_success", prior_success, 0, 1)
     arguments.real("tolerance", tolerance, 1e-12, 1)
@@ -277,7 +277,8 @@ def _narrow(
         slip = 8.0 * _ULP * (1.0 + np.abs(log_kappa[inside]))
         low[inside] = np.maximum(low[inside], np.log(lower) - slip)
         high[inside] = np.minimum(high[inside], np.log(upper) + slip)
-    return low, np.maximum(low, np.minimum(high, 0.0))
+    high = np.minimum(high, 0.0)
+    return order_ends(low, high, log=True), high
 
 
 def _by_largest_output(run: DPSGD, log_kappa: np.ndarray) -> np.ndarray:
@@ -286,10 +287,10 @@ def _by_largest_output(run: DPSGD, log_kappa: np.ndarray) -> np.ndarray:
     With hardly any noise no test is better.
     """
     q, steps = float(run.sampling_rate), run.steps
-    each = -np.expm1(np.log1p(-np.exp(log_kappa)) / steps)
-    least = -sc.ndtri(each)
-    some = (1.0 - q) * each + q * sc.ndtr(1.0 / float(run.noise_multiplier) - least)
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore"):  # what is next to one is one
+        each = -np.expm1(np.log1p(-np.exp(log_kappa)) / steps)
+        least = -sc.ndtri(each)
+        some = (1.0 - q) * each + q * sc.ndtr(1.0 / float(run.noise_multiplier) - least)
         # less a margin for the roundings of the level, and of tails up to 30 deviations
         return np.log(-np.expm1(steps * np.log1p(-np.minimum(some, 1.0)))) - 1e-11
 
@@ -325,13 +326,12 @@ def _enclose_from_far(
     if most < math.inf:
         high = np.minimum(high, np.minimum(log_kappa + most * (1.0 + 1e-12) + 1e-12, 0.0))
     if shift < math.inf or all(isinstance(r, DPSGD | Laplace) for r in releases):
-        never = math.fsum(
-            steps * math.log1p(-rate) if rate < 1.0 else -math.inf
-            for steps, rate in map(taken, releases)
-        )
+        never, without = log_untouched(releases)
         if never > -math.inf:
-            some = np.logaddexp(never + log_kappa, np.log(-np.expm1(never)))
-            some = some + _ULP * (64.0 + 8.0 * np.abs(some) + 16.0 * abs(never))
+            # of what neither law takes, a test may accept all that its kappa allows
+            untouched = never + np.minimum(log_kappa - without, 0.0)
+            some = np.logaddexp(untouched, np.log(-np.expm1(never)))
+            some = some + _ULP * (64.0 + 8.0 * np.abs(some) + 32.0 * abs(never))
             high = np.where(log_kappa > -np.inf, np.minimum(high, some), high)
     return low, high
 

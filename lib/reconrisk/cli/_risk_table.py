@@ -22,7 +22,7 @@ def read_table(path: Path, most: int) -> tuple[np.ndarray, int]:
     ------
     ValueError
         If the file holds anything but finite numbers: of a CSV or TSV file only the first line may
-        name columns. The message says where.
+        name columns, all of them by something else than a number. The message says where.
     OSError
         If the file cannot be opened.
     """
@@ -34,7 +34,7 @@ def read_table(path: Path, most: int) -> tuple[np.ndarray, int]:
             rows = [(lines.line_num, cells) for cells in lines if cells]
         except (UnicodeDecodeError, csv.Error) as error:
             raise ValueError(f"{path} must be a table in UTF-8: {error}") from None
-    names = rows.pop(0)[1] if rows and not all(map(_is_number, rows[0][1])) else []
+    names = rows.pop(0)[1] if rows and not any(map(_is_number, rows[0][1])) else []
     if not rows:
         raise ValueError(f"{path} must hold a line of numbers at least; it holds none")
     width = len(names or rows[0][1])

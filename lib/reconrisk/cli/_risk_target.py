@@ -5,15 +5,15 @@ from __future__ import annotations
 import difflib
 import re
 from dataclasses import replace
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 from typing import TYPE_CHECKING
 
 from reconrisk.cli._risk_file import scalar
-from reconrisk.risk._numbers import short
+from reconrisk.risk._numbers import number, short
 
 if TYPE_CHECKING:
     from reconrisk.cli._risk_inputs import CliInputs
-    from reconrisk.risk import Kind, Questions, TrainingRun
+    from reconrisk.risk import Kind, LeastNoise, Questions, TrainingRun
 
 __all__ = ["at_least_noise"]
 
@@ -46,19 +46,19 @@ def at_least_noise(setting: CliInputs, target: str, at: str | None) -> CliInputs
     found = risk.least_noise(
         kind.name, limit, setting.run, setting.record, at=point, model=setting.model
     )
-    run, value = _round_noise(found.run)
+    run, value = _round_noise(found)
     noisy = run.noise_multiplier is not None
     name = "noise multiplier" if noisy else "concentration"
     word = "least" if noisy else "largest"
     side = "at most" if kind.riskier == "larger" else "at least"
     kept = f"keeps '{found.entry.title}' {side} {limit:g}"
+    if float(number(limit)) != limit:
+        kept += " (reports round to three digits)"
     noise = f"{name.capitalize()} {value}"
     if isinstance(run, CorrelatedRun):
         noise += " before it is decoded"
     answer = f"{noise}: the {word} that {kept}."
-    low, high = found.entry.lower, found.entry.upper
-    if low is not None and high is not None and low < 0.99 * high:
-        # only one end is proven, and less noise may do
+    if not _breaks_with_less(found, kind, limit, setting):
         answer = f"{noise}: the {word} proven to keep{kept.removeprefix('keeps')}."
     if found.any_noise:
         answer = f"{noise}: any noise {kept}, and this is the least searched."
@@ -84,17 +84,44 @@ def _of_phases(given: TrainingRun, found: TrainingRun) -> str:
     )
 
 
-def _round_noise(run: TrainingRun) -> tuple[TrainingRun, str]:
-    """Return the run with its noise rounded to six digits on the safe side, and the digits."""
+def _breaks_with_less(found: LeastNoise, kind: Kind, limit: float, setting: CliInputs) -> bool:
+    """Whether a hundredth less noise is known to miss the limit; one end alone does not tell."""
+    from reconrisk import risk
+    from reconrisk.risk._kinds import Point, compute_entry
+
+    if found.entry.lower is None or found.entry.upper is None:
+        return True  # a bound is all that is asked
+    less = _with_noise(found.run, 0.99)
+    point = Point(*found.entry.at[0]) if found.entry.at else None
+    asked = risk.Setting(less, setting.record, setting.questions, setting.model)
+    entry = compute_entry(kind, asked, point)
+    end = entry.lower if kind.riskier == "larger" else entry.upper
+    return end is not None and (end > limit if kind.riskier == "larger" else end < limit)
+
+
+def _with_noise(run: TrainingRun, factor: float) -> TrainingRun:
+    """Return a run with its noise, or one over its concentration, times a factor."""
     from reconrisk.risk._correlated import given_noise
     from reconrisk.risk._least_noise import with_given_noise
 
     noise = given_noise(run)
     if noise is not None:
-        value = _digits(noise, ROUND_CEILING)
+        return with_given_noise(run, factor * noise)
+    assert run.concentration is not None
+    return replace(run, concentration=run.concentration / factor)
+
+
+def _round_noise(found: LeastNoise) -> tuple[TrainingRun, str]:
+    """Return the run with its noise rounded to six digits on the safe side, and the digits."""
+    from reconrisk.risk._correlated import given_noise
+    from reconrisk.risk._least_noise import with_given_noise
+
+    run, noise = found.run, given_noise(found.run)
+    if noise is not None:
+        value = _digits(noise, ROUND_HALF_EVEN if found.any_noise else ROUND_CEILING)
         return with_given_noise(run, float(value)), value
     assert run.concentration is not None
-    value = _digits(run.concentration, ROUND_FLOOR)
+    value = _digits(run.concentration, ROUND_HALF_EVEN if found.any_noise else ROUND_FLOOR)
     return replace(run, concentration=float(value)), value
 
 

@@ -38,10 +38,12 @@ from reconrisk.privacy._releases import (
 from reconrisk.privacy._saddle import LARGEST_OUTPUT
 from reconrisk.privacy._step import UNIT, Law, Step
 
-__all__ = ["Allocation"]
+__all__ = ["MOST_BATCHES", "Allocation"]
 
 #: least noise multiplier: products of likelihood ratios and masses stay in the range of floats
 _LEAST_NOISE = 0.05
+#: batches of an epoch
+MOST_BATCHES = 10**7
 #: cells of the rough table, and the most of the lattice
 _ROUGH, _CELLS = 300, 2000
 #: most cells of one batch's loss within so many deviations, and the fewest of an epoch's spread
@@ -87,7 +89,7 @@ class Allocation(Composable):
 
     def __post_init__(self) -> None:
         arguments.real("noise_multiplier", self.noise_multiplier, _LEAST_NOISE, 1e6)
-        arguments.integer("batches", self.batches, 1, 10**7)
+        arguments.integer("batches", self.batches, 1, MOST_BATCHES)
         if self.released is not None:
             arguments.integer("released", self.released, 1, self.batches)
         arguments.integer("steps", self.steps, 1)

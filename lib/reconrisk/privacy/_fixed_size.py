@@ -71,6 +71,11 @@ class FixedSizeBound(Composable):
         """Probability with which a step takes the record."""
         return float(self.sampling_rate)
 
+    @property
+    def replaces(self) -> bool:
+        """Another gradient, or one of zero, is in the record's place."""
+        return True
+
     def part(self) -> Part:
         """Return the part of a composition that these steps are."""
         return _FixedSizePart(self)
@@ -217,6 +222,11 @@ class Announced(Composable):
     def share(self) -> float:
         """Probability with which a release takes the record."""
         return float(self.rate)
+
+    @property
+    def replaces(self) -> bool:
+        """Without the record, too, it tells whether it took what is in its place."""
+        return True
 
     @property
     def log_square(self) -> float:

@@ -227,6 +227,11 @@ class Composable:
         return 1.0
 
     @property
+    def replaces(self) -> bool:
+        """Whether something takes the record's place: a step that leaves it out is one of two."""
+        return False
+
+    @property
     def log_square(self) -> float:
         """Logarithm of the mean square of a step's likelihood ratio; infinite if unknown."""
         return math.inf
@@ -328,6 +333,22 @@ def taken(release: Release) -> tuple[int, float]:
         return int(release.run.steps), 1.0
     rate = release.share if isinstance(release, Composable) else float(release.sampling_rate)
     return int(release.steps), rate
+
+
+def log_untouched(releases: Iterable[Release]) -> tuple[float, float]:
+    """Return the logarithms of the mass that no step with the record has, in both laws.
+
+    First that in the law with the record. In the law without it that is all of the mass where
+    nothing is in its place, and as much where something is.
+    """
+    never, replaced = [], []
+    for release in releases:
+        steps, rate = taken(release)
+        one = steps * math.log1p(-rate) if rate < 1.0 else -math.inf
+        never.append(one)
+        if isinstance(release, Composable) and release.replaces:
+            replaced.append(one)
+    return math.fsum(never), math.fsum(replaced)
 
 
 def log_mean_square(releases: Iterable[Release]) -> float:

@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import special as sc
 
 from reconrisk import arguments
 from reconrisk._types import DPSGD, Enclosure
-from reconrisk.privacy._allocation import Allocation
+from reconrisk.privacy._allocation import MOST_BATCHES, Allocation
 from reconrisk.privacy._fixed_size import Announced, Binned, FixedSizeBound, bin_outputs
 from reconrisk.privacy._releases import Release
 
@@ -28,6 +29,7 @@ __all__ = [
     "Bracketed",
     "SampledRun",
     "bracket",
+    "order_ends",
 ]
 
 ADJACENCIES = ("zero-out", "replace", "add-remove")
@@ -42,6 +44,8 @@ SAMPLERS = {
 #: sigma from which a run can be enclosed
 LEAST_SAMPLED_NOISE = 0.05
 _BINS = 4000
+#: how far bounds may be off by rounding, in proportion
+_ROUNDED = 1e-9
 #: batches beyond which shuffling's attacks are the cheap ones, three per cent weaker at most
 _MANY_BATCHES = 10_000
 
@@ -79,7 +83,35 @@ class Bracketed:
     def enclosure(self, value: Callable[[list[Release]], Enclosure]) -> Enclosure:
         """Return a value that grows with what is released, from the best attack to the bound."""
         attacks, bound = self.enclosed(value)
-        return Enclosure(min(max(a.lower for a in attacks), bound.upper), bound.upper)
+        lower = max(a.lower for a in attacks)
+        log = bound.upper <= 0.0
+        return Enclosure(float(order_ends(lower, bound.upper, log=log)), bound.upper)
+
+
+def order_ends(lower: ArrayLike, upper: ArrayLike, *, log: bool = False) -> np.ndarray:
+    """Return lower ends of enclosures that are no larger than the upper ones.
+
+    Rounding alone may put them in another order.
+
+    Parameters
+    ----------
+    lower, upper : array_like
+        Proven bounds, of one shape.
+    log : bool
+        They are logarithms, so that their differences are relative.
+
+    Raises
+    ------
+    ArithmeticError
+        If they contradict each other: then one of the proofs, or its code, is wrong.
+    """
+    lower, upper = np.asarray(lower, float), np.asarray(upper, float)
+    if np.any(lower > upper + _ROUNDED * (np.abs(upper) + log)):
+        raise ArithmeticError(
+            "the ends of an enclosure contradict each other, which is a fault of this library: "
+            f"at least {lower} and at most {upper}"
+        )
+    return np.minimum(lower, upper)
 
 
 @arguments.names_sampling_rate
@@ -97,7 +129,8 @@ class SampledRun(Bracketed):
     noise_multiplier : float
         sigma, of the noise on the sum of a batch; >= 0.05.
     sampling_rate : float
-        Expected batch size over number of records, in [1e-100, 1].
+        Expected batch size over number of records, in [1e-100, 1]; of random allocation and
+        shuffling at least 1e-7.
     steps : int
         T >= 1.
     sampler : str
@@ -164,6 +197,11 @@ class SampledRun(Bracketed):
             words = " or ".join(f'"{one}"' for one in allowed)
             raise ValueError(
                 f"adjacency must be {words} for sampler={self.sampler!r}; got {self.adjacency!r}"
+            )
+        if self.sampler in ("random-allocation", "shuffle") and self.batches > MOST_BATCHES:
+            raise ValueError(
+                f"sampling_rate must be at least {1 / MOST_BATCHES:g} for "
+                f"sampler={self.sampler!r}; got {self.sampling_rate!r}"
             )
 
     @property

@@ -78,7 +78,8 @@ def from_dp_event(event: Any, **settings: Any) -> TrainingRun:
     found = list(_releases(event, 0, _SPILLED * float(delta)))
     if not found:
         raise ValueError("event must release something; it is empty")
-    if all(isinstance(r, DPSGD) for r in found):
+    # batches that are cut are known from above alone
+    if all(isinstance(r, DPSGD) for r in found) and not _cuts_batches(event):
         phases = [(float(r.noise_multiplier), float(r.sampling_rate), int(r.steps)) for r in found]
         return phased_run(phases, **settings)
     concentrated = [r for r in found if isinstance(r, float)]
@@ -86,6 +87,15 @@ def from_dp_event(event: Any, **settings: Any) -> TrainingRun:
         return from_guarantee({"rho": math.fsum([*concentrated, *_rho(found)])}, **settings)
     mechanisms = [r for r in found if not isinstance(r, float)]
     return from_guarantee(bounds.Releases(mechanisms), **settings)
+
+
+def _cuts_batches(event: Any) -> bool:
+    """Whether an event holds a truncated one."""
+    from dp_accounting import dp_event as events
+
+    parts = getattr(event, "events", None) or [getattr(event, "event", None)]
+    truncated = isinstance(event, events.TruncatedSubsampledGaussianDpEvent)
+    return truncated or any(_cuts_batches(one) for one in parts if one is not None)
 
 
 def _fixed(event: Any) -> dict[str, Any] | None:

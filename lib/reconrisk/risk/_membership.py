@@ -269,7 +269,7 @@ MATCHING = (
     ),
     Kind(
         name="bayes_success",
-        title="Best attack on {at}",
+        title="Best attack on {at} with orthogonal gradients",
         question="How often does the best attack name the right one of {at} with orthogonal "
         "gradients?",
         threat_model="matching",
