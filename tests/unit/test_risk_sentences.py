@@ -265,9 +265,14 @@ def test_an_unfinished_epoch_takes_a_record_with_the_share_of_its_batches():
 
 
 def test_an_interval_of_replacement_shows_both_ends():
-    run = risk.training_run(
-        noise_multiplier=0.5, sampling_rate=0.01, steps=100, adjacency="replace"
-    )
-    report = risk.assess(run)
-    assert "what lies between is not known" in judged(report, "membership").text
+    given = {"noise_multiplier": 0.5, "sampling_rate": 0.01, "steps": 100, "adjacency": "replace"}
+    report = risk.assess(risk.training_run(sampler="fixed", **given))
     assert "likelihood ratio test" not in report["epsilon"].tightness
+    long = {"noise_multiplier": 1.0, "sampling_rate": 0.001, "steps": 9000, "sampler": "shuffle"}
+    wide = risk.assess(risk.training_run(**long))
+    assert "what lies between is not known" in judged(wide, "membership").text
+    # of Poisson samples it is known
+    known = risk.assess(risk.training_run(**given))
+    assert "what lies between" not in judged(known, "membership").text
+    assert "are opposite in every step" in known["epsilon"].tightness
+    assert known["epsilon"].upper - known["epsilon"].lower < 1e-3 * known["epsilon"].upper

@@ -156,7 +156,8 @@ def hockey_stick(p, q, alpha):
 
 
 @pytest.mark.parametrize(
-    ("adjacency", "q"), [("replace", 0.3), ("zero-out", 0.3), ("zero-out", 0.05)]
+    ("adjacency", "q"),
+    [("replace", 0.3), ("zero-out", 0.3), ("zero-out", 0.05), ("replace in Poisson samples", 0.3)],
 )
 def test_no_gradients_beat_the_bound_of_one_step(adjacency, q):
     """Any gradients of the record, its neighbour and the one it displaces, in a plane."""
@@ -179,7 +180,8 @@ def test_no_gradients_beat_the_bound_of_one_step(adjacency, q):
     cases = [(gradient(), gradient(), gradient()) for _ in range(60)]
     along = np.array([1.0, 0.0]) / sigma
     cases += [(along, -along, c * along) for c in (-1, 0, 1)]
-    for here, there, other in cases:
+    for here, there, displaced in cases:
+        other = np.zeros(2) if "Poisson" in adjacency else displaced
         neighbour = np.zeros(2) if adjacency == "zero-out" else there
         p = (1 - q) * density(other) + q * density(here)
         n = (1 - q) * density(other) + q * density(neighbour)
@@ -218,6 +220,37 @@ def test_fixed_size_against_renyi_accounting():
         theirs = accountant.get_epsilon(DELTA)
         ours = privacy.epsilon(SampledRun(sigma, size / 1000, steps, "fixed", "replace"), DELTA)
         assert ours.upper < theirs < 3 * ours.upper
+
+
+@pytest.mark.parametrize(
+    "sigma, q, steps, delta",
+    [(1.1, 0.01, 1000, 1e-5), (0.3, 0.02, 50, 1e-6), (4.0, 0.5, 10, 1e-3), (0.1, 0.01, 3, 1e-4)],
+)
+def test_a_record_replaced_in_poisson_samples_against_dp_accounting(sigma, q, steps, delta):
+    dp = pytest.importorskip("dp_accounting")
+    from dp_accounting.pld import PLDAccountant
+
+    accountant = PLDAccountant(dp.NeighboringRelation.REPLACE_ONE)
+    step = dp.PoissonSampledDpEvent(q, dp.GaussianDpEvent(sigma))
+    theirs = accountant.compose(dp.SelfComposedDpEvent(step, steps)).get_epsilon(delta)
+    ours = privacy.epsilon(SampledRun(sigma, q, steps, "poisson", "replace"), delta)
+    assert ours.lower <= theirs * (1 + 1e-4) and theirs <= ours.upper * (1 + 1e-4)
+    assert ours.width < 1e-3 * ours.upper
+
+
+@pytest.mark.parametrize("sigma, q", [(1.0, 0.1), (0.2, 0.5), (3.0, 0.9)])
+def test_one_poisson_sample_with_a_record_replaced_has_a_closed_form(sigma, q):
+    run, (one, other) = SampledRun(sigma, q, 1, "poisson", "replace"), (1 / sigma, -1 / sigma)
+
+    def above(threshold, shift):
+        return (1 - q) * sc.ndtr(-threshold) + q * sc.ndtr(shift - threshold)
+
+    for threshold in (-1.0, 0.0, 0.7, 3.0):
+        kappa, truth = above(threshold, other), above(threshold, one)
+        found = bounds.rero(run, kappa)
+        assert found.lower <= truth <= found.upper < truth * (1 + 2e-4)
+    whole = privacy.epsilon(SampledRun(sigma, 1.0, 3, "poisson", "replace"), DELTA)
+    assert whole == privacy.epsilon(DPSGD(0.5 * sigma, 1.0, 3), DELTA)
 
 
 def test_a_batch_of_fixed_size_says_far_more_than_a_poisson_sample():
@@ -349,8 +382,8 @@ def test_arguments():
         SampledRun(1.0, 0.1, 10, "random")
     with pytest.raises(ValueError, match=r'adjacency must be "zero-out" for .*shuffle'):
         SampledRun(1.0, 0.1, 10, "shuffle", "replace")
-    with pytest.raises(ValueError, match=r'must be "zero-out" or "add-remove" for .*poisson'):
-        SampledRun(1.0, 0.1, 10, "poisson", "replace")
+    with pytest.raises(ValueError, match=r'must be "zero-out" or "add-remove" for .*allocation'):
+        SampledRun(1.0, 0.1, 10, "random-allocation", "replace")
     removed = SampledRun(1.0, 0.1, 10, "random-allocation", "add-remove")
     assert removed.dominating() == SampledRun(1.0, 0.1, 10, "random-allocation").dominating()
     with pytest.raises(ValueError, match="noise_multiplier must be in"):

@@ -9,6 +9,10 @@ With the bounds, which one half-line attains, ``H(alpha)``, the largest
 ``x`` as it may be, for ``alpha <= 1``, by exchanging the laws, as far from ``y``. The pair with
 both halves of this profile dominates every step. It has an atom where the laws agree.
 (For replaced records this is Zhu, Dong and Wang, 2022, Theorem 11.)
+
+In a Poisson sample nobody takes the place of a record that is left out: ``c`` is what the others
+add, which the record does not move, so that ``x`` and ``y`` are at most one norm from it. One pair
+of opposite gradients has both halves of the profile, and is attained.
 """
 
 from __future__ import annotations
@@ -38,14 +42,20 @@ _ROUGH, _CELLS = 600, 1 << 17
 _BINS, _REACH = 4000, 12.0
 #: distances, in clipping norms, of the record's gradient and of the neighbouring one from the
 #: substitute's: where the record is the likelier law, and where the neighbouring one is
-_DISTANCES = {"replace": ((2, 0), (2, 0)), "zero-out": ((2, 1), (1, 0))}
+_DISTANCES = {
+    "replace": ((2, 0), (2, 0)),
+    "zero-out": ((2, 1), (1, 0)),
+    "replace in Poisson samples": ((1, -1), (1, -1)),
+}
 #: and of the record's from what is in its place
-_APART = {"replace": 2.0, "zero-out": 1.0}
+_APART = {"replace": 2.0, "zero-out": 1.0, "replace in Poisson samples": 2.0}
 
 
 @dataclass(frozen=True)
 class FixedSizeBound(Composable):
     """Steps that are as easy to tell apart as any on batches of fixed size, or easier.
+
+    Or exactly as easy as those on Poisson samples in which a record is replaced.
 
     Parameters
     ----------
@@ -53,7 +63,7 @@ class FixedSizeBound(Composable):
     sampling_rate : float
         Batch size over number of records.
     adjacency : str
-        "replace" or "zero-out".
+        "replace", "zero-out" or "replace in Poisson samples".
     steps : int
     """
 
@@ -119,6 +129,14 @@ class _Side:
             # 1 - q + q exp(y) = exp(loss), without overflow
             y = loss + np.log1p((1.0 - q) / q * -np.expm1(-loss))
             return y / self.likely + 0.5 * self.likely
+        if self.other < 0.0:
+            # sinh(a x - loss/2) = (1 - q)/q sinh(loss/2) exp(a**2/2), without overflow
+            with np.errstate(divide="ignore"):  # no loss at zero
+                log_sinh = 0.5 * loss + np.log(-0.5 * np.expm1(-loss))
+            log_side = math.log((1.0 - q) / q) + 0.5 * a * a + log_sinh
+            near = np.arcsinh(np.exp(np.minimum(log_side, 30.0)))
+            far = log_side + math.log(2.0)
+            return (0.5 * loss + np.where(log_side > 30.0, far, near)) / a
         # a quadratic equation in exp(a x)
         part = (1.0 - q) / q * math.exp(-a * a) * np.exp(-loss) * -np.expm1(-loss)
         return (loss + np.log(0.5 * (1.0 + np.sqrt(1.0 + 4.0 * part)))) / a + 1.5 * a

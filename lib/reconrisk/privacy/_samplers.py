@@ -137,8 +137,9 @@ class SampledRun(Bracketed):
         "poisson", "fixed", "random-allocation" (balls-and-bins), "shuffle" or "cyclic".
     adjacency : str
         What the neighbouring data set has in the record's place: "zero-out" a record whose gradient
-        is zero, "replace" any other, "add-remove" none. "replace" only for "fixed", "add-remove"
-        also for "poisson" and "random-allocation", where it is the same as zero-out.
+        is zero, "replace" any other, "add-remove" none. "replace" for "poisson" and "fixed",
+        "add-remove" for "poisson" and "random-allocation", where it is the same as zero-out, and
+        for "fixed".
 
     Raises
     ------
@@ -154,6 +155,7 @@ class SampledRun(Bracketed):
 
     - *random allocation*: exact. One epoch is dominated by a mixture of normal laws (Chua et al.,
       2025), and there are data that attain it.
+    - *poisson*: exact, for "replace" by a pair of opposite gradients.
     - *fixed*: from above, a pair that dominates every step; from below the data that are worst for
       one step. Exact for "add-remove": as Poisson sampling with half the noise.
     - *shuffle*: from above, a release of the full batch an epoch, as for batches in a known order;
@@ -190,7 +192,7 @@ class SampledRun(Bracketed):
         independent = ("zero-out", "add-remove")
         allowed = {
             "fixed": ADJACENCIES,
-            "poisson": independent,
+            "poisson": ADJACENCIES,
             "random-allocation": independent,
         }.get(self.sampler, ("zero-out",))
         if self.adjacency not in allowed:
@@ -231,8 +233,10 @@ class SampledRun(Bracketed):
     def dominating(self) -> list[Release]:
         """Return releases that say at least as much about a record as the run does."""
         sigma, q, steps = float(self.noise_multiplier), float(self.sampling_rate), int(self.steps)
+        if self.sampler == "poisson" and self.adjacency == "replace" and q < 1.0:
+            return [FixedSizeBound(sigma, q, "replace in Poisson samples", steps=steps)]
         if self.sampler == "poisson":
-            return [DPSGD(sigma, q, steps)]
+            return [DPSGD(0.5 * sigma if self.adjacency == "replace" else sigma, q, steps)]
         if self.sampler == "random-allocation":
             return self._allocate_epochs()
         if self.sampler == "fixed" and q < 1.0:

@@ -124,6 +124,10 @@ _REPLACED = (
     "Between what an attack reaches, whose records have opposite gradients, and what is proven: "
     "where the two are apart, the value is not known."
 )
+_OPPOSITE = (
+    "The value of the worst two records, whose gradients have full length and are opposite in "
+    "every step: a likelihood ratio test reaches it."
+)
 
 
 @dataclass(frozen=True)
@@ -204,7 +208,8 @@ class Kind:
         elif isinstance(run, CorrelatedRun):
             said[POISSON] = f"Noise correlated between {run.words}."
         if ADJACENT in found.assumptions and run.adjacency == "replace":
-            found = replace(found, tightness=_REPLACED)
+            known = _OPPOSITE if run.sampler == "poisson" else _REPLACED
+            found = replace(found, tightness=known)
         return replace(found, assumptions=tuple(said.get(a, a) for a in found.assumptions))
 
     def points(self, setting: Setting) -> Iterator[Point | None]:

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from reconrisk import arguments
-from reconrisk._types import DPSGD, Enclosure
+from reconrisk._types import DPSGD
 from reconrisk.bounds import GradientInformation, Guarantee, Releases, contrast_of
 from reconrisk.privacy import Group, SampledRun
 from reconrisk.privacy._samplers import LEAST_SAMPLED_NOISE, SAMPLERS
@@ -343,7 +343,15 @@ class TrainingRun:
             return Releases(replace(self.releases, adjacency=self.adjacency or "zero-out"))
         if self.guarantee is not None or self.adjacency != "replace":
             return self.guarantee
-        return _Replaced(self.dpsgd)
+        one = self.dpsgd
+        replaced = SampledRun(
+            float(one.noise_multiplier),
+            float(one.sampling_rate),
+            int(one.steps),
+            "poisson",
+            "replace",
+        )
+        return Releases(replaced, "what is known of a run where any record may be replaced")
 
     @cached_property
     def as_told(self) -> TrainingRun:
@@ -464,7 +472,7 @@ def training_run(
         assumes that neither the sampling rate nor the divisor of a step's sum depends on the number
         of records; "zero-out" for "shuffle" and "cyclic", where removing a record moves others to
         other batches, and nothing better than that is proven. "replace" is for "poisson" (one
-        Gaussian phase, single records) and "fixed".
+        Gaussian phase, single records; exact) and "fixed".
     phases : iterable of mapping or DPSGD, optional
         If noise, sampling rate or batch size change during training: for each phase its own
         ``noise_multiplier``, ``sampling_rate`` or ``batch_size``, and ``steps`` or ``epochs``. What
@@ -593,39 +601,6 @@ def _check_composed(run: TrainingRun) -> float:
     """Return the noise multiplier, which must be one that other samplers are composed with."""
     least = LEAST_SAMPLED_NOISE * run.sensitivity
     return number("noise_multiplier", run.noise_multiplier, least, MOST_NOISE)
-
-
-class _Replaced:
-    """A Poisson sampled run beside the same one with another record in the place of one.
-
-    Above it is a run with batches of fixed size, where the record's batch also differs in who else
-    is in it; below it the run with a record of gradient zero, which is another record.
-    """
-
-    description = "what is proven of a run where any record may be replaced by any other"
-
-    def __init__(self, run: DPSGD) -> None:
-        noise, rate, steps = run.noise_multiplier, run.sampling_rate, run.steps
-        self._below = Releases([run])
-        self._above = Releases(SampledRun(noise, rate, steps, "fixed", "replace"))  # type: ignore[arg-type]
-        if rate == 1.0:  # one record moves by two clipping norms
-            self._below = self._above = Releases([replace(run, noise_multiplier=0.5 * noise)])
-
-    def success(self, log_prior_success: float) -> Enclosure:
-        """Enclose the logarithm of the largest success at the logarithm of a prior success."""
-        return self._between("success", log_prior_success)
-
-    def delta(self, epsilon: float) -> Enclosure:
-        """Enclose the smallest delta at an epsilon."""
-        return self._between("delta", epsilon)
-
-    def epsilon(self, delta: float) -> Enclosure:
-        """Enclose the smallest epsilon at a delta."""
-        return self._between("epsilon", delta)
-
-    def _between(self, what: str, value: float) -> Enclosure:
-        low, high = (getattr(one, what)(value) for one in (self._below, self._above))
-        return Enclosure(min(low.lower, high.upper), high.upper)
 
 
 def _otherwise_sampled(run: TrainingRun) -> TrainingRun:
