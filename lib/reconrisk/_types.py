@@ -9,10 +9,14 @@ from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, InvalidOperation, localcontext
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from reconrisk import arguments
 
-__all__ = ["DPSGD", "Enclosure", "check_run"]
+__all__ = ["DPSGD", "Enclosure", "check_run", "order_ends"]
+
+#: how far bounds may be off by rounding, in proportion
+_ROUNDED = 1e-9
 
 
 @arguments.names_sampling_rate
@@ -208,3 +212,29 @@ def _format_beyond(value: float, spec: str, sign: int) -> str:
         if percent:
             beyond /= 100
     return format(beyond, spec)
+
+
+def order_ends(lower: ArrayLike, upper: ArrayLike, *, log: bool = False) -> np.ndarray:
+    """Return lower ends of enclosures that are no larger than the upper ones.
+
+    Rounding alone may put them in another order.
+
+    Parameters
+    ----------
+    lower, upper : array_like
+        Proven bounds, of one shape.
+    log : bool
+        They are logarithms, so that their differences are relative.
+
+    Raises
+    ------
+    ArithmeticError
+        If they contradict each other: then one of the proofs, or its code, is wrong.
+    """
+    lower, upper = np.asarray(lower, float), np.asarray(upper, float)
+    if np.any(lower > upper + _ROUNDED * (np.abs(upper) + log)):
+        raise ArithmeticError(
+            "the ends of an enclosure contradict each other, which is a fault of this library: "
+            f"at least {lower} and at most {upper}"
+        )
+    return np.minimum(lower, upper)

@@ -11,6 +11,7 @@ from scipy import integrate, stats
 from scipy import special as sc
 
 from reconrisk import DPSGD, bounds, privacy, risk
+from reconrisk._types import order_ends
 from reconrisk.privacy import Allocation, SampledRun
 from reconrisk.privacy._fixed_size import FixedSizeBound
 from reconrisk.privacy._outer import (
@@ -18,7 +19,6 @@ from reconrisk.privacy._outer import (
     enclose_full_batch_delta,
     outer_delta,
 )
-from reconrisk.privacy._samplers import order_ends
 
 DELTA = 1e-5
 

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from scipy import special as sc
 
 from reconrisk import arguments, special
-from reconrisk._types import DPSGD, Enclosure
+from reconrisk._types import DPSGD, Enclosure, order_ends
 from reconrisk.bounds import _arguments as args
 from reconrisk.privacy._phases import (
     Release,
@@ -34,7 +34,7 @@ from reconrisk.privacy._releases import (
     log_untouched,
     part_of,
 )
-from reconrisk.privacy._samplers import SampledRun, bracket, order_ends
+from reconrisk.privacy._samplers import SampledRun, bracket
 from reconrisk.privacy._targets import mechanism_of
 from reconrisk.privacy._tradeoff import SMALLEST, success_curve
 

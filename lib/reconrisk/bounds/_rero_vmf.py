@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from reconrisk import arguments, special
-from reconrisk._types import Enclosure
+from reconrisk._types import Enclosure, order_ends
 from reconrisk.bounds import _arguments as args
 from reconrisk.bounds._bayes_success_vmf import log_coordinate_tail
 from reconrisk.bounds._rero import probabilities_outwards
@@ -251,7 +251,8 @@ def _enclose(
         slip = 16.0 * UNIT * (1.0 + np.abs(log_kappa[inside]))
         low[inside] = np.maximum(low[inside], np.log(lower) - slip)
         high[inside] = np.minimum(high[inside], np.log(upper) + slip)
-    return low, np.maximum(low, np.minimum(high, 0.0))
+    high = np.minimum(high, 0.0)
+    return order_ends(low, high, log=True), high
 
 
 def _closed_above(pair: _vmf_step.OppositePair, log_kappa: np.ndarray) -> np.ndarray:

@@ -21,7 +21,7 @@ from functools import lru_cache
 import numpy as np
 from scipy import fft
 
-from reconrisk._types import DPSGD, Enclosure, check_not_described
+from reconrisk._types import DPSGD, Enclosure, check_not_described, order_ends
 from reconrisk.privacy._compose import (
     LONGEST,
     Sum,
@@ -508,7 +508,7 @@ def _both(
     lower, upper = found(_Composition.of(safe), close)
     if safe != other:
         lower = found(_Composition.of(other), close)[0]
-    return Enclosure(min(lower, upper), upper)
+    return Enclosure(float(order_ends(lower, upper)), upper)
 
 
 def _sides(
@@ -579,7 +579,7 @@ def composed_success(
     lower, upper = _success(_Composition.of(safe), kappa, close)
     if safe != other:
         lower = _success(_Composition.of(other), kappa, close)[0]
-    return np.minimum(lower, upper), upper
+    return order_ends(lower, upper), upper
 
 
 def _success(

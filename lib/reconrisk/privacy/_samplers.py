@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy import special as sc
 
 from reconrisk import arguments
-from reconrisk._types import DPSGD, Enclosure
+from reconrisk._types import DPSGD, Enclosure, order_ends
 from reconrisk.privacy._allocation import MOST_BATCHES, Allocation
 from reconrisk.privacy._fixed_size import Announced, Binned, FixedSizeBound, bin_outputs
 from reconrisk.privacy._releases import Release
@@ -29,7 +28,6 @@ __all__ = [
     "Bracketed",
     "SampledRun",
     "bracket",
-    "order_ends",
 ]
 
 ADJACENCIES = ("zero-out", "replace", "add-remove")
@@ -44,8 +42,6 @@ SAMPLERS = {
 #: sigma from which a run can be enclosed
 LEAST_SAMPLED_NOISE = 0.05
 _BINS = 4000
-#: how far bounds may be off by rounding, in proportion
-_ROUNDED = 1e-9
 #: batches beyond which shuffling's attacks are the cheap ones, three per cent weaker at most
 _MANY_BATCHES = 10_000
 
@@ -86,32 +82,6 @@ class Bracketed:
         lower = max(a.lower for a in attacks)
         log = bound.upper <= 0.0
         return Enclosure(float(order_ends(lower, bound.upper, log=log)), bound.upper)
-
-
-def order_ends(lower: ArrayLike, upper: ArrayLike, *, log: bool = False) -> np.ndarray:
-    """Return lower ends of enclosures that are no larger than the upper ones.
-
-    Rounding alone may put them in another order.
-
-    Parameters
-    ----------
-    lower, upper : array_like
-        Proven bounds, of one shape.
-    log : bool
-        They are logarithms, so that their differences are relative.
-
-    Raises
-    ------
-    ArithmeticError
-        If they contradict each other: then one of the proofs, or its code, is wrong.
-    """
-    lower, upper = np.asarray(lower, float), np.asarray(upper, float)
-    if np.any(lower > upper + _ROUNDED * (np.abs(upper) + log)):
-        raise ArithmeticError(
-            "the ends of an enclosure contradict each other, which is a fault of this library: "
-            f"at least {lower} and at most {upper}"
-        )
-    return np.minimum(lower, upper)
 
 
 @arguments.names_sampling_rate
