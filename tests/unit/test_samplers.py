@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 
+import mpmath
 import numpy as np
 import pytest
 from scipy import integrate, stats
@@ -251,6 +252,28 @@ def test_one_poisson_sample_with_a_record_replaced_has_a_closed_form(sigma, q):
         assert found.lower <= truth <= found.upper < truth * (1 + 2e-4)
     whole = privacy.epsilon(SampledRun(sigma, 1.0, 3, "poisson", "replace"), DELTA)
     assert whole == privacy.epsilon(DPSGD(0.5 * sigma, 1.0, 3), DELTA)
+
+
+@pytest.mark.parametrize("epsilon", [0.001, 0.01, 0.1, 0.5, 0.8])
+def test_deltas_that_hardly_exist_are_enclosed(epsilon):
+    """From 5e-6 to 6e-187: the test of one step in closed form, to 60 digits."""
+    sigma, q = 4.074881806770186, 0.0010284479989906392
+    with mpmath.workdps(60):
+        a, odds = 1 / mpmath.mpf(sigma), mpmath.exp(-1 / (2 * mpmath.mpf(sigma) ** 2))
+
+        def likely(x, side):
+            return 1 - q + q * odds * mpmath.exp(side * a * x)
+
+        least, most = mpmath.mpf(0), mpmath.mpf(4000)
+        for _ in range(250):
+            x = (least + most) / 2
+            below = likely(x, 1) < mpmath.exp(epsilon) * likely(x, -1)
+            least, most = (x, most) if below else (least, x)
+        tail = [mpmath.erfc((x - shift) / mpmath.sqrt(2)) / 2 for shift in (0, a, -a)]
+        lift = mpmath.exp(epsilon)
+        truth = (1 - q) * (1 - lift) * tail[0] + q * tail[1] - q * lift * tail[2]
+        found = privacy.delta(SampledRun(sigma, q, 1, "poisson", "replace"), epsilon)
+        assert found.lower <= truth <= found.upper
 
 
 def test_a_batch_of_fixed_size_says_far_more_than_a_poisson_sample():

@@ -212,9 +212,10 @@ class _FixedSizePart:
         nu[middle] += self._atom
         mu[middle] += self._atom
         error = np.concatenate([error_down[::-1], error_up]) + UNIT * 64.0
-        # what the likely law has beyond the lowest loss counts as certain for either
-        ends = near_up, far_up + near_down
-        return _step_of(-0.5 * width * middle, width, nu, mu, error, ends, lost=far_down)
+        ends = near_up, far_up
+        return _step_of(
+            -0.5 * width * middle, width, nu, mu, error, ends, lost=far_down, certain=near_down
+        )
 
 
 @dataclass(frozen=True)
@@ -288,11 +289,11 @@ class _AnnouncedPart:
         mu[halves] += 1.0 - r
         error = (2.0 + a) * np.maximum(miss, slip) + UNIT * 64.0
         low, high = edges[0], edges[-1]
-        # what mu has below the lowest loss counts as certain
-        certain = float(sc.ndtr(a - high)) + float(sc.ndtr(low - a))
-        ends = r * float(sc.ndtr(-high)), r * certain
-        lost = r * float(sc.ndtr(low))
-        return _step_of(-0.5 * width * halves, width, nu, mu, error, ends, lost=lost)
+        ends = r * float(sc.ndtr(-high)), r * float(sc.ndtr(a - high))
+        lost, certain = r * float(sc.ndtr(low)), r * float(sc.ndtr(low - a))
+        return _step_of(
+            -0.5 * width * halves, width, nu, mu, error, ends, lost=lost, certain=certain
+        )
 
 
 @dataclass(frozen=True)
