@@ -87,8 +87,7 @@ study.judge(fig1, tables)
 # The same reconstructions, measured by metrics without a bound. The NMI orders all settings as the
 # NCC does and tends to one, as the paper says. Over small $\sigma$ it falls where the NCC still stands near
 # one; the grid of noises, which the paper does not print, decides how alike the curves look. The paper's
-# perceptual loss has a trained network. {ref}`ST-LPIPS <lpips-weights>` has one and decides; where LPIPS' weights are
-# not available, an untrained one stands in for it.
+# perceptual loss has a trained network. {ref}`ST-LPIPS <lpips-weights>` has one and decides.
 
 # %%
 import torch

@@ -252,8 +252,7 @@ CAPTION = (
     "orders the settings as the NCC does but falls at smaller noise. The other two are poor for "
     "the smallest C, where the pictures are almost black, and for the largest, where more noise "
     "than needed is added. Where the pretrained network of LPIPS is not available, a distance of "
-    f"untrained features stands in for it, and the axis says so; {ST_LPIPS}, beside it, is trained "
-    "and not LPIPS."
+    "untrained features stands in for it, and the axis says so."
 )
 
 
