@@ -232,7 +232,8 @@ def order_ends(lower: ArrayLike, upper: ArrayLike, *, log: bool = False) -> np.n
         If they contradict each other: then one of the proofs, or its code, is wrong.
     """
     lower, upper = np.asarray(lower, float), np.asarray(upper, float)
-    if np.any(lower > upper + _ROUNDED * (np.abs(upper) + log)):
+    rounding = _ROUNDED * (np.abs(np.where(np.isfinite(upper), upper, 0.0)) + log)
+    if np.any(lower > upper + rounding):
         raise ArithmeticError(
             "the ends of an enclosure contradict each other, which is a fault of this library: "
             f"at least {lower} and at most {upper}"

@@ -640,6 +640,7 @@ def test_bounds_that_contradict_each_other_are_not_hidden():
     ends = order_ends([0.1, 0.2 + 1e-13], [0.3, 0.2])
     np.testing.assert_array_equal(ends, [0.1, 0.2])
     assert order_ends(-1e-15, -2e-15, log=True) == -2e-15
+    np.testing.assert_array_equal(order_ends([-np.inf, 1.0], [-np.inf, np.inf]), [-np.inf, 1.0])
     for lower, upper, log in ((0.2001, 0.2, False), (1e-12, 0.0, False), (-0.1, -0.101, True)):
         with pytest.raises(ArithmeticError, match="contradict each other"):
             order_ends(lower, upper, log=log)
