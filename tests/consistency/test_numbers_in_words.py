@@ -381,7 +381,7 @@ SAID = (
     ),
     (
         "book/index.md",
-        "gains {} dB (with an interval from {} to {}) against local steps, {} ({} to {}) against "
+        "gains {} dB (interval {} to {}) against local steps, {} ({} to {}) against "
         "noise, of which the faintest costs {}, {} ({} to {}) against dropped entries, and {} ({} "
         "to {}) against pruning",
         gains_of_awareness,

@@ -117,7 +117,7 @@ def test_photographs_ask_for_as_many_as_they_show(call_command, tmp_path):
     path = tmp_path / "three.npz"
     np.savez(path, images=np.zeros((3, 8, 8), np.uint8))
     error = call_command("run", "ziller2024/fig1", "--data", path, code=2).stderr
-    assert "ziller2024/fig1 needs 8 images (pictures = 8)" in error
+    assert "ziller2024/fig1 needs 4 images (pictures = 4)" in error
     with pytest.raises(ValueError, match=r"needs 100 images \(pictures = 100\)"):
         study.Study(profile="paper", data=path).context("ziller2024/fig1")
     assert study.Study(data=path).context("mean_to_extreme/fig5").data_root == path
