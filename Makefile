@@ -69,7 +69,7 @@ test: $(READY) ## run every test, with JOBS workers; KERNELS=own or plain: as an
 test-changed: $(READY) ## run the tests and notebooks that a change since they last passed here reaches
 	@$(TEST) --changed $(ARGS)
 
-check: lint ## what every commit passes, within 3 minutes: lint, types, import contracts, fast tests
+check: lint ## what every commit passes, a minute: lint, types, import contracts, fast tests
 	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(PY) -m pytest $(FAST) -q -n "$(JOBS)"
 
 lint: $(READY) ## check style, types and which room imports which
