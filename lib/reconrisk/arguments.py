@@ -74,9 +74,14 @@ def real(
 def _floats(name: str, value: ArrayLike) -> np.ndarray:
     try:
         array = np.asarray(value)
-        if array.dtype.kind in "US" or any(one is None for one in array.flat[:1]):
-            raise TypeError  # float() would read them
-        return array.astype(float)
+        # float() would read texts and truths, and None as nan
+        if isinstance(value, bool) or array.dtype.kind in "US":
+            raise TypeError
+        if array.dtype.kind == "O" and any(
+            one is None or isinstance(one, str) for one in array.flat
+        ):
+            raise TypeError
+        return array.astype(float, copy=False)
     except OverflowError:
         raise ValueError(f"{name} must be in the range of floats; got a larger number") from None
     except (TypeError, ValueError):

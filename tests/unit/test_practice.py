@@ -327,6 +327,14 @@ def test_a_target_of_an_interval_is_proven_to_be_kept():
     )
     wide = CliRunner().invoke(app, [*asked, "--steps", "200", "--sampler", "shuffle"]).stdout
     assert "the least proven to keep 'Success with 10" in " ".join(wide.split())
+    # a limit next to a blind guess is kept by less noise than can be shown, and any by all noise
+    guess = [*asked[:2], "rero=0.100001", *asked[3:], "--steps", "100"]
+    assert "the least proven to keep" in CliRunner().invoke(app, guess).stdout
+    for sampler, target in (("fixed", "rero=0.9999"), ("shuffle", "epsilon=1000")):
+        some = ["risk", "--target", target, "--sampling-rate", "0.1", "--steps", "20"]
+        at = ["--at", "10"] if "rero" in target else []
+        found = CliRunner().invoke(app, [*some, *at, "--sampler", sampler])
+        assert found.exit_code == 0 and "Noise multiplier 0.05: any noise keeps" in found.stdout
 
 
 def test_layers_beside_opacus_are_named_as_given():

@@ -411,6 +411,9 @@ def test_arguments():
     assert removed.dominating() == SampledRun(1.0, 0.1, 10, "random-allocation").dominating()
     with pytest.raises(ValueError, match="noise_multiplier must be in"):
         SampledRun(0.01, 0.1, 10, "shuffle")
+    for kappa in ("0.1", True, [None], np.array(["0.1", 0.2], dtype=object)):
+        with pytest.raises(TypeError, match="prior_success must be a real number"):
+            bounds.rero_curve(removed, kappa)
     with pytest.raises(ValueError, match="released must be in"):
         Allocation(1.0, 10, 11)
     assert "an epoch has 10 batches" in SampledRun(1.0, 0.1, 10, "shuffle").assumption

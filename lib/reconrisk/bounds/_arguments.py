@@ -48,9 +48,6 @@ def log_probability(name: str, value: ArrayLike | None, log_value: ArrayLike | N
     if (value is None) == (log_value is None):
         given = "neither" if value is None else "both"
         raise ValueError(f"give exactly one of {name} and {log_name}; got {given}")
-    if isinstance(value, bool) or isinstance(log_value, bool):
-        given = name if log_value is None else log_name
-        raise TypeError(f"{given} must be a real number or array of them; got a bool")
     if log_value is not None:
         return arguments.real(log_name, log_value, -np.inf, 0)
     assert value is not None

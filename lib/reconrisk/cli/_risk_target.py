@@ -58,10 +58,10 @@ def at_least_noise(setting: CliInputs, target: str, at: str | None) -> CliInputs
     if isinstance(run, CorrelatedRun):
         noise += " before it is decoded"
     answer = f"{noise}: the {word} that {kept}."
-    if not _breaks_with_less(found, kind, limit, setting):
-        answer = f"{noise}: the {word} proven to keep{kept.removeprefix('keeps')}."
     if found.any_noise:
         answer = f"{noise}: any noise {kept}, and this is the least searched."
+    elif not _breaks_with_less(found, kind, limit, setting):
+        answer = f"{noise}: the {word} proven to keep{kept.removeprefix('keeps')}."
     if any(_PHASES.match(note) for note in run.notes):
         answer += _of_phases(setting.run, run)
         notes = (f"As given: {n}" if _PHASES.match(n) else n for n in run.notes)
@@ -91,7 +91,10 @@ def _breaks_with_less(found: LeastNoise, kind: Kind, limit: float, setting: CliI
 
     if found.entry.lower is None or found.entry.upper is None:
         return True  # a bound is all that is asked
-    less = _with_noise(found.run, 0.99)
+    try:
+        less = _with_noise(found.run, 0.99)
+    except ValueError:  # so little noise is not searched
+        return False
     point = Point(*found.entry.at[0]) if found.entry.at else None
     asked = risk.Setting(less, setting.record, setting.questions, setting.model)
     entry = compute_entry(kind, asked, point)

@@ -228,7 +228,7 @@ class Composable:
 
     @property
     def replaces(self) -> bool:
-        """Whether something takes the record's place: a step that leaves it out is one of two."""
+        """Whether the law without the record, too, depends on which steps would take it."""
         return False
 
     @property
@@ -336,10 +336,10 @@ def taken(release: Release) -> tuple[int, float]:
 
 
 def log_untouched(releases: Iterable[Release]) -> tuple[float, float]:
-    """Return the logarithms of the mass that no step with the record has, in both laws.
+    """Return the logarithms of the mass of one law in the laws with the record and without.
 
-    First that in the law with the record. In the law without it that is all of the mass where
-    nothing is in its place, and as much where something is.
+    It is the law of steps that do not take the record: as much of the law with it as no step takes
+    it, and all of the law without it, or as much where something is in its place.
     """
     never, replaced = [], []
     for release in releases:

@@ -80,8 +80,8 @@ class Bracketed:
         """Return a value that grows with what is released, from the best attack to the bound."""
         attacks, bound = self.enclosed(value)
         lower = max(a.lower for a in attacks)
-        log = bound.upper <= 0.0
-        return Enclosure(float(order_ends(lower, bound.upper, log=log)), bound.upper)
+        logarithms = bound.upper < 0.0
+        return Enclosure(float(order_ends(lower, bound.upper, log=logarithms)), bound.upper)
 
 
 @arguments.names_sampling_rate
@@ -159,11 +159,10 @@ class SampledRun(Bracketed):
         arguments.integer("steps", self.steps, 1)
         arguments.one_of("sampler", self.sampler, tuple(SAMPLERS))
         arguments.one_of("adjacency", self.adjacency, ADJACENCIES)
-        independent = ("zero-out", "add-remove")
         allowed = {
             "fixed": ADJACENCIES,
             "poisson": ADJACENCIES,
-            "random-allocation": independent,
+            "random-allocation": ("zero-out", "add-remove"),
         }.get(self.sampler, ("zero-out",))
         if self.adjacency not in allowed:
             words = " or ".join(f'"{one}"' for one in allowed)

@@ -82,8 +82,8 @@ def judge(tables: Tables) -> Iterator[Verdict]:
     rows = table["row"].unique()
     dark, near = rows[0], rows[2]
     # the prior that the paper speaks of is in a trained network
-    trained = network not in tables.stand_ins or ST_LPIPS not in table
-    judged = "perceptual" if trained else ST_LPIPS
+    is_replaced = network in tables.stand_ins and ST_LPIPS in table
+    judged = ST_LPIPS if is_replaced else "perceptual"
     names = {"perceptual": network, ST_LPIPS: ST_LPIPS}
     origins = {"perceptual": tables.stand_in, ST_LPIPS: pictures}
     columns = [*_distances(table), "NMI", "SSIM", "expected NCC", "expected PSNR"]
