@@ -25,6 +25,11 @@ _OTHER = {"headerlink", "sd-stretched-link", "name", "viewcode-link", "viewcode-
 _HEADINGS = ["h1", "h2", "h3", "h4", "h5", "h6"]
 _BOXES = {"admonition", "proof", "citation"}
 
+#: what no preview shows, and most of a page: marks within code, and tables of results
+_MARKS = re.compile(r"(?<=<pre>).*?(?=</pre>)", re.DOTALL)
+_MARK = re.compile(r"</?span[^>]*>")
+_RESULTS = re.compile(r'<table[^>]*class="dataframe.*?</table>', re.DOTALL)
+
 _ANCHOR = re.compile(r"<a\s[^>]*>")
 _ATTRIBUTE = re.compile(r'\s(href|class)="([^"]*)"')
 _ADDRESS = re.compile(r'(<(?:a|img)\s[^>]*?\b(?:href|src)=")(?![a-zA-Z][a-zA-Z0-9+.-]*:|#)([^"]*)')
@@ -51,6 +56,7 @@ def targets_of(page: str, article: str, pages: Collection[str]) -> dict[str, Tar
 
 def previews_of(article: str, targets: Iterable[str]) -> dict[str, str]:
     """Return the HTML to show for targets on a page, except those for which nothing is shown."""
+    article = _MARKS.sub(lambda code: _MARK.sub("", code[0]), _RESULTS.sub("", article))
     body = BeautifulSoup(article, "html.parser")
     by_id = {element["id"]: element for element in body.find_all(id=True)}
     elements = {target: by_id.get(target) if target else body.find(_HEADINGS) for target in targets}

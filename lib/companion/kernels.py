@@ -123,17 +123,22 @@ def take_products() -> None:
 
 
 def _elementwise(name: str) -> Callable[[torch.Tensor], torch.Tensor]:
-    """Return NumPy's function of double precision, rounded to the tensor's own."""
+    """Return NumPy's function of double precision, rounded to the tensor's own.
+
+    Square roots of single precision are rounded rightly as they are.
+    """
 
     def function(x: torch.Tensor) -> torch.Tensor:
         import numpy as np
         import torch
 
         real = x if x.is_floating_point() or x.is_complex() else x.to(torch.get_default_dtype())
+        wide = real
+        if name != "sqrt" or real.dtype != torch.float32:
+            wide = x.to(torch.promote_types(real.dtype, torch.float64))
         with np.errstate(all="ignore"):  # as PyTorch does
-            wide = x.to(torch.promote_types(real.dtype, torch.float64)).numpy(force=True)
-            values = torch.from_numpy(np.asarray(getattr(np, name)(wide)))
-        return torch.empty_like(real).copy_(values)
+            values = np.asarray(getattr(np, name)(wide.numpy(force=True)))
+        return torch.from_numpy(values).to(real.dtype)
 
     return function
 

@@ -364,7 +364,7 @@ SAID = (
         "matching loses {} ± {} dB without noise and gains {} ± {} under 0.001",
         gains_of_matching,
     ),
-    ("book/papers/liu2024.md", "features lose {} dB, in searches that", gain_of_features_that_enter),
+    ("book/papers/liu2024.md", "features lose {} dB, in searches", gain_of_features_that_enter),
     (
         DEFENCES,
         "Here both attacks err by {} and {} then, for {} of the mean image",

@@ -61,14 +61,17 @@ class BatchNorm(nn.Module):
         self.register_buffer("mean", torch.zeros(channels))
         self.register_buffer("variance", torch.ones(channels))
 
-    def forward(self, maps: torch.Tensor, statistics: Statistics) -> torch.Tensor:
+    def forward(self, maps: torch.Tensor, statistics: Statistics | None) -> torch.Tensor:
         """Return normalised maps (n, channels, height, width); append the batch's statistics."""
-        axes = (0, 2, 3)
-        mean = maps.mean(dim=axes)
-        variance = (maps - mean[:, None, None]).square().mean(dim=axes)
-        statistics.append((mean, variance))
-        if not self.training:
-            mean, variance = self.mean, self.variance
+        mean, variance = self.mean, self.variance
+        if self.training or statistics is not None:
+            axes = (0, 2, 3)
+            found = maps.mean(dim=axes)
+            spread = (maps - found[:, None, None]).square().mean(dim=axes)
+            if statistics is not None:
+                statistics.append((found, spread))
+            if self.training:
+                mean, variance = found, spread
         scale = self.weight * torch.rsqrt(variance + 1e-5)
         return maps * scale[:, None, None] + (self.bias - mean * scale)[:, None, None]
 
@@ -96,8 +99,8 @@ class WideHead(nn.Module):
         self.wide = None if wide is None else nn.Linear(features, wide, device=device)
         self.head = nn.Linear(features if wide is None else wide, classes, device=device)
 
-    def body(self, images: torch.Tensor, statistics: Statistics) -> torch.Tensor:
-        """Return the features (n, f) of standardised images."""
+    def body(self, images: torch.Tensor, statistics: Statistics | None) -> torch.Tensor:
+        """Return the features (n, f) of standardised images; append the batch norms' statistics."""
         raise NotImplementedError
 
     def forward(
@@ -113,7 +116,7 @@ class WideHead(nn.Module):
         trace : bool
             Whether to return a :class:`Trace`.
         """
-        statistics: Statistics = []
+        statistics: Statistics | None = [] if trace else None
         features = self.body((images - 0.5) / 0.25, statistics)
         hidden = features
         if self.wide is not None:
@@ -123,7 +126,7 @@ class WideHead(nn.Module):
                 raise ValueError("units must be None without a wide layer")
             hidden = hidden * units
         outputs = self.head(hidden)
-        return Trace(outputs, features, statistics) if trace else outputs
+        return outputs if statistics is None else Trace(outputs, features, statistics)
 
     @torch.no_grad()
     def absorb(self, statistics: Statistics, momentum: float = 0.1) -> None:
@@ -193,7 +196,7 @@ class ConvNet(WideHead):
         self.norms = nn.ModuleList(BatchNorm(width) for width in widths[1:] if batch_norm)
         draw_weights(self, generator)
 
-    def body(self, images: torch.Tensor, statistics: Statistics) -> torch.Tensor:
+    def body(self, images: torch.Tensor, statistics: Statistics | None) -> torch.Tensor:
         """Return the features (n, f) of standardised images."""
         maps = images
         for number, convolution in enumerate(self.convolutions):
@@ -249,7 +252,7 @@ class ResNet18(WideHead):
         self.blocks = nn.ModuleList(blocks)
         draw_weights(self, generator)
 
-    def body(self, images: torch.Tensor, statistics: Statistics) -> torch.Tensor:
+    def body(self, images: torch.Tensor, statistics: Statistics | None) -> torch.Tensor:
         """Return the features (n, 8 width) of standardised images."""
         maps = self.activation(self.first_norm(self.first(images), statistics))
         for block in self.blocks:
@@ -270,7 +273,7 @@ class _ResidualBlock(nn.Module):
         self.project = convolution(in_channels, out_channels, stride, size=1) if changes else None
         self.project_norm = BatchNorm(out_channels) if changes else None
 
-    def forward(self, maps, activation, statistics: Statistics) -> torch.Tensor:
+    def forward(self, maps, activation, statistics: Statistics | None) -> torch.Tensor:
         inner = activation(self.norm1(self.conv1(maps), statistics))
         inner = self.norm2(self.conv2(inner), statistics)
         shortcut = maps
