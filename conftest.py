@@ -209,6 +209,12 @@ def scope_of(nodeid: str) -> str:
     return "tests/book" if path.startswith("tests/book/") else path
 
 
+def part_of(nodeid: str) -> str:
+    """Return the file and the exhibit in brackets of a test, where it tests one after the other."""
+    path, _, test = nodeid.partition("::")
+    return f"{path}[{test.partition('[')[2]}"
+
+
 #: processor seconds of what takes long and, unlike notebooks, stores no time; the book's tests
 #: compile it
 LONG = {"tests/book": 600.0}
@@ -230,7 +236,12 @@ def cost_of(scope: str, tests: int, root: Path = ROOT) -> float:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """On a worker, put what takes longest first: the short ones then fill the workers' ends."""
+    """Leave out exhibits of which nothing changed; on a worker, put what takes longest first.
+
+    The short ones then fill the workers' ends.
+    """
+    left_out = config.stash[LEFT_OUT]
+    items[:] = [item for item in items if part_of(item.nodeid) not in left_out]
     if hasattr(config, "workerinput"):
         tests = Counter(scope_of(item.nodeid) for item in items)
         costs = {scope: cost_of(scope, number, config.rootpath) for scope, number in tests.items()}
@@ -269,7 +280,8 @@ def _keep_passed(session: pytest.Session, reporter: pytest.TerminalReporter) -> 
         return
 
     def scopes(*kinds: str) -> set[str]:
-        return {scope_of(r.nodeid) for kind in kinds for r in stats.get(kind, [])}
+        ran = [r.nodeid for kind in kinds for r in stats.get(kind, [])]
+        return {*map(scope_of, ran), *map(part_of, ran)}
 
     failed = scopes("failed", "error")
     whole = scopes("passed", "skipped") - failed
@@ -278,8 +290,12 @@ def _keep_passed(session: pytest.Session, reporter: pytest.TerminalReporter) -> 
 
 def _by_group(scopes: set[str]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
-    for scope in sorted(scopes):
+    parts = Counter(file for scope in scopes if (file := scope.partition("[")[0]) != scope)
+    files = {scope for scope in scopes if not scope.endswith("]")}
+    for scope in sorted(files | set(parts)):
         name = Path(scope).stem if scope != "tests/book" else "all"
+        if scope not in files:
+            name += f" of {parts[scope]} exhibits"
         found.setdefault(group_of(f"{scope}/" if scope == "tests/book" else scope), []).append(name)
     return found
 

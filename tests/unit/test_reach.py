@@ -27,8 +27,21 @@ def test_a_change_of_one_exhibit_reaches_its_own_notebook_and_no_other(reach: Re
 def test_every_test_of_the_project_as_a_whole_is_reached(reach: Reach) -> None:
     changed = ROOT / "lib/companion/papers/hayes2023/fig4.py"
     for scope in reach.scopes():
-        if scope.startswith(("tests/consistency", "tests/headlines", "tests/recorded")):
+        whole = scope.startswith(("tests/consistency", "tests/headlines", "tests/recorded"))
+        if whole and not scope.endswith("]"):
             assert changed in reach.files(scope), scope
+
+
+def test_of_tests_of_all_exhibits_a_change_reaches_those_of_its_own(reach: Reach) -> None:
+    changed = ROOT / "lib/companion/papers/hayes2023/fig4.py"
+    parts = [s for s in reach.scopes() if s.endswith("]")]
+    reached = {s.partition("[")[2][:-1] for s in parts if changed in reach.files(s)}
+    assert len(parts) > 4 * 150 and "hayes2023/fig4" in reached and len(reached) < 4
+    for name in ("lib/companion/study/perturbations.py", "data/paper/claims.csv"):
+        assert all(ROOT / name in reach.files(s) for s in parts)
+    tables = ROOT / "tests/tables/hayes2023/fig4/record.json"
+    assert tables in reach.files("tests/consistency/test_tables.py[hayes2023/fig4]")
+    assert tables not in reach.files("tests/consistency/test_tables.py[hayes2023/fig5]")
 
 
 @pytest.mark.parametrize(
