@@ -224,6 +224,11 @@ class ApproximateDP(_Value, _WithCorners):
         kappa = np.array([0.0, corner, 1.0 - d])
         self._corners = _Corners(kappa, np.array([d, 1.0 - corner, 1.0]))
 
+    @property
+    def of_tests(self) -> ApproximateDP:
+        """What it says of tests of one record against another: the sharper bound is of naming."""
+        return ApproximateDP(*self._given[:2])
+
     def epsilon(self, delta: float) -> Enclosure:
         """Enclose the smallest epsilon at a delta; ValueError if none is finite."""
         epsilon, given, _ = self._given

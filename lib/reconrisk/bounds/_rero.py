@@ -26,6 +26,7 @@ from reconrisk.privacy._phases import (
     grouped_runs,
 )
 from reconrisk.privacy._releases import (
+    Atoms,
     Group,
     Laplace,
     TooDear,
@@ -303,7 +304,9 @@ def _enclose_from_far(
     What one release says all say; all Gaussian releases together say no more than without
     sub-sampling, and nothing of a record that none of them took.
     """
-    low, high = log_kappa.copy(), np.where(log_kappa > -np.inf, 0.0, -np.inf)
+    alone = _log_alone(releases)
+    low = np.maximum(log_kappa, alone - 1e-12)
+    high = np.where(log_kappa > -np.inf, 0.0, min(alone + 1e-12, 0.0))
     runs = [r for r in releases if isinstance(r, DPSGD)]
     for run in grouped_runs(runs, False):
         low = np.maximum(
@@ -334,6 +337,17 @@ def _enclose_from_far(
             some = some + _ULP * (64.0 + 8.0 * np.abs(some) + 32.0 * abs(never))
             high = np.where(log_kappa > -np.inf, np.minimum(high, some), high)
     return low, high
+
+
+def _log_alone(releases: list[Release]) -> float:
+    """Return log of the probability of outcomes that there are with the record alone."""
+    others = 0.0
+    for one in releases:
+        if isinstance(one, Atoms):
+            laws = zip(one.without, one.present, strict=True)
+            mass = one.sampling_rate * math.fsum(mu for nu, mu in laws if nu == 0.0)
+            others += one.steps * (math.log1p(-mass) if mass < 1.0 else -math.inf)
+    return math.log(-math.expm1(others)) if others < 0.0 else -math.inf
 
 
 def _by_mean_square(log_square: float, log_kappa: np.ndarray) -> np.ndarray:

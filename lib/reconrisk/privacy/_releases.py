@@ -157,7 +157,8 @@ class Atoms:
         p = float(arguments.real("noise", noise, 0, 1, low_open=True))
         k = float(arguments.integer("categories", categories, 2))
         other, true = p / k, 1.0 - p + p / k
-        return cls((true, other, 1.0 - true - other), (other, true, 1.0 - true - other), 1.0, steps)
+        rest = max(1.0 - true - other, 0.0)
+        return cls((true, other, rest), (other, true, rest), 1.0, steps)
 
 
 @dataclass(frozen=True)

@@ -267,10 +267,10 @@ def power_at(run: TrainingRun, log_rate: float) -> Interval:
 
     Under the run's adjacency, whereas :func:`success_at` has a record of gradient zero beside it.
     """
-    if run.of_membership is run.guarantee:
+    known = run.of_membership
+    if known is None:
         return success_at(run, log_rate)
-    assert run.of_membership is not None
-    found = run.of_membership.success(log_rate)
+    found = getattr(known, "of_tests", known).success(log_rate)
     return Interval.of_logs(found.lower, found.upper)
 
 

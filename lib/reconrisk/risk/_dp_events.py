@@ -242,7 +242,8 @@ def _upper_tail(least: int, trials: int, probability: float) -> float:
     """Return the probability that a binomial variable is at least so large, rounded upwards."""
     if least <= 0 or least > trials:
         return float(least <= 0)
-    return float(sc.bdtrc(least - 1, trials, probability)) * _MARGIN
+    # not bdtrc, which takes no counts from 2^31 on
+    return float(sc.betainc(least, trials - least + 1.0, probability)) * _MARGIN
 
 
 def _repeat(release: _Found, count: int) -> _Found:

@@ -246,6 +246,11 @@ class _Grouped:
         self._one, self._size = one, size
         self.description = f"{one.description}, for groups of {size}"
 
+    @property
+    def of_tests(self) -> _Grouped:
+        """What it says of tests of one group against another."""
+        return _Grouped(getattr(self._one, "of_tests", self._one), self._size)
+
     def success(self, log_prior_success: float) -> Enclosure:
         """Enclose the logarithm of the largest success at the logarithm of a prior success."""
         high = log_prior_success

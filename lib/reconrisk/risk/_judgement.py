@@ -129,6 +129,8 @@ def _membership(asked: _Asked) -> Judgement:
     epsilon = asked.entry("epsilon").upper
     best = asked.entry("power", "false_positive_rate", _FALSE_ALARMS)
     power, certain = best.upper, best.lower or 0.0
+    if asked.run.guarantee is not None and not asked.run.guarantee_of_noise:
+        certain = 0.0  # the lower end is of the worst mechanism that keeps the guarantee
     question = "Could they find out that a person's record was in the training data?"
     kinds = ("epsilon", "power", "membership_advantage")
     sources = ("ponomareva2023", "nist2025", "gomez2025")
@@ -180,7 +182,7 @@ def _membership(asked: _Asked) -> Judgement:
 
 def _mu(run: TrainingRun) -> float | None:
     """Return the mu of a Gaussian release that is as safe at every rate; None if that is none."""
-    if not run.gaussian or run.sampling_rate < 1.0:
+    if not run.gaussian or run.phases or run.sampling_rate < 1.0:
         return None
     return math.sqrt(run.steps) / run.effective_noise * (2.0 if run.adjacency == "replace" else 1.0)
 
@@ -241,7 +243,7 @@ def _people(asked: _Asked) -> Judgement:
     text += f"; with a million candidates {count(million[0])} and {count(million[1])}. "
     best = asked.entry("bayes_success", "prior_size", 10).lower
     room = asked.run.parameters is None or asked.run.parameters >= 10 * size
-    if best is not None and room:
+    if best is not None and room and asked.run.group_size == 1:
         text += (
             f"A network that gives each of them weights of its own lets an attack name "
             f"{count(best * size, 'down')} among ten on average. "
