@@ -229,7 +229,7 @@ plt.show()
 # depends on the target, and the shortcut is too optimistic.
 #
 # At large $\varepsilon$ the gap between bound and attack widens with the prior, as the paper reports. At
-# small $\varepsilon$ it narrows, because both vanish, while their ratio grows. What widens it is that images of one class
+# small $\varepsilon$ it narrows, because both vanish, while their ratio ends larger. What widens it is that images of one class
 # have similar gradients.
 #
 # The paper does not print its learning rates, chosen by accuracy. It reports that with

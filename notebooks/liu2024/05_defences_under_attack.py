@@ -278,13 +278,13 @@ study.judge(table8, tables)
 # ### Figure 4
 #
 # Feature matching gains most in print where noise is light. On the small network of the quick runs
-# it gains little. A control on a larger network, with three random neurons for each feature (the paper has 28), shows why. Features from moments ({func}`reconrisk.attacks.recover_features`), matched
+# it mostly costs. In a control on a larger network, with three random neurons for each feature (the paper has 28), features from moments ({func}`reconrisk.attacks.recover_features`), matched
 # greedily as published, come back with a cosine of about 0.4 and make the pictures worse. Fitted to
 # the head's gradient by least squares in the order of the labels
 # ({func}`reconrisk.attacks.fit_features`) they have one of 0.999, and matching gains decibels, as it
 # does with the true features.
 # Recorded on CIFAR-10 with the image prior, matching gains one to three decibels under noise of 0.05 and 0.1,
-# and in batches of eight it gains in all but one setting.
+# and in batches of eight most gains lie within one error.
 #
 # What noise of 0.001 hides at the printed size depends on what the paper does not print: the scale of the random
 # neurons, and which statistics the batch norms hold. With standard normal neurons and the first statistics, the gradient of the paper's
@@ -445,7 +445,7 @@ study.judge(fig3, tables)
 # candidates, by an attacker who compares visible entries only and repeats the local steps; under
 # noise, by one who minimises the squared distance, which is the likelihood, and weights the total
 # variation by the noise's variance ({class}`~reconrisk.attacks.Knowledge`,
-# {class}`~reconrisk.attacks.Objective`). Random entry dropout and local aggregation lose most of
+# {class}`~reconrisk.attacks.Objective`). Local aggregation and perhaps random entry dropout lose most of
 # their apparent effect. Under pruning, which keeps the largest entries, comparing those alone helps
 # only where most of the update is gone. Clipping has no effect on either attacker.
 # :::::
@@ -487,7 +487,7 @@ study.judge(aware_attackers, tables)
 # only hidden. Started at the mean picture, with the normal law of other pictures at first, they
 # find the batch (here one of two pictures) to several digits, also where 90 % of the update were
 # pruned. Under the paper's strongest noise, where inversion finds noise,
-# they come near the bound. Large networks resist only because the attack is costly; see {prf:ref}`the statement <prf-beyond-hidden>`.
+# they still come close. Large networks resist only because the attack is costly; see {prf:ref}`the statement <prf-beyond-hidden>`.
 # :::::
 
 # %%

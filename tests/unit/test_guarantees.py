@@ -15,6 +15,7 @@ from scipy import stats
 
 from companion.study import registry
 from reconrisk import DPSGD, bounds, privacy, risk
+from reconrisk.risk import _dp_events
 
 KAPPA = np.array([1e-300, 1e-6, 0.01, 0.1, 0.5, 0.9, 0.999])
 
@@ -421,3 +422,40 @@ def test_batches_that_are_rarely_cut_against_dp_accounting():
     other = events.ComposedDpEvent([many, events.GaussianDpEvent(5.0)])
     more = _of_event(other).epsilon(1e-5)
     assert more.lower > ours.upper
+
+
+def test_tails_of_binomials_beyond_32_bits():
+    """Against the normal law with its skewness corrected; a count that another function errs at."""
+    for n, q, least in ((2**31 + 1, 1e-6, 2148), (10**10, 1e-6, 10_050), (10**12, 1e-6, 10**6)):
+        deviation = math.sqrt(n * q * (1 - q))
+        z = (least - 0.5 - n * q) / deviation
+        skewed = (1 - 2 * q) / deviation / 6 * (z**2 - 1) * stats.norm.pdf(z)
+        found = _dp_events._upper_tail(least, n, q)
+        assert found == pytest.approx(stats.norm.sf(z) + skewed, rel=1e-5)
+    found = _dp_events._upper_tail(106_403_070, 786_115_345, 0.13535184674964962)
+    assert found == pytest.approx(0.462377, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    "given", [{"epsilon": 1.0, "adjacency": "replace"}, {"random_answers": 0.5, "categories": 2}]
+)
+def test_tests_of_a_local_guarantee_reach_what_randomised_response_does(given):
+    """Naming has a prior and a sharper bound; a test has neither."""
+    run = risk.from_guarantee(given)
+    epsilon = given.get("epsilon", math.log(3.0))
+    report = risk.assess(run)
+    for entry in (e for e in report.entries if e.kind == "power"):
+        rate = entry.at[0][1]
+        assert entry.upper == pytest.approx(min(math.exp(epsilon) * rate, 1.0), rel=1e-6)
+    (named,) = (e for e in report.entries if e.kind == "rero" and e.at[0][1] == 10)
+    odds = 0.1 * math.exp(epsilon)
+    assert named.upper == pytest.approx(odds / (0.9 + odds), rel=1e-6)
+    advantage = math.tanh(epsilon / 2)
+    assert report["membership_advantage"].upper == pytest.approx(advantage, rel=1e-6)
+
+
+@pytest.mark.parametrize("given", [{"epsilon": 12}, {"epsilon": 12, "delta": 1e-6}, {"rho": 10}])
+def test_what_only_the_worst_mechanism_does_is_not_said_of_the_run(given):
+    report = risk.assess(risk.from_guarantee(given))
+    (judged,) = (j for j in report.judgements if j.key == "membership")
+    assert judged.verdict == "weak protection"

@@ -107,6 +107,26 @@ def test_rare_sampling_is_enclosed():
     assert found.lower < 0.34978 and found.upper == pytest.approx(0.34978, abs=2e-3)
 
 
+def test_outcomes_that_only_the_record_has_need_no_false_alarm():
+    atoms = Atoms.approximate_dp(1.0, 0.1)
+    for run, alone in (
+        ([atoms], 0.1),
+        ([Atoms.approximate_dp(1.0, 0.1, steps=2)], 0.19),
+        ([Atoms.approximate_dp(1.0, 0.1, sampling_rate=0.5)], 0.05),
+        ([atoms, DPSGD(1.0, 0.5, 10)], 0.1),
+        ([Atoms.approximate_dp(1.0)], 0.0),
+    ):
+        found = bounds.rero(run, 0.0)
+        assert found.lower <= alone + 1e-15 and alone <= found.upper + 1e-15
+        assert found.width < 1e-11
+
+
+@pytest.mark.parametrize("percent", range(1, 100))
+def test_randomised_response_of_two_has_a_law(percent):
+    """Its third outcome has a probability of zero, whatever the rounding."""
+    assert Atoms.randomised_response(percent / 100, 2).without[2] < 1e-15
+
+
 def test_atoms_compose_as_another_accountant_says():
     gaussian = pld.from_gaussian_mechanism(5.0)
     answers = pld.from_randomized_response(0.5, 4).self_compose(30).compose(gaussian)
