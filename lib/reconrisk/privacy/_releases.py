@@ -147,6 +147,9 @@ class Atoms:
     def randomised_response(cls, noise: float, categories: int, steps: int = 1) -> Atoms:
         """Return a uniform answer with probability ``noise``, the true one otherwise.
 
+        Its laws are those of two different true answers. Composed with noise on sums, the run
+        beside has another answer in the record's place, and no gradient of the record.
+
         Parameters
         ----------
         noise : float
