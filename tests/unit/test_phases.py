@@ -119,6 +119,8 @@ def test_outcomes_that_only_the_record_has_need_no_false_alarm():
         found = bounds.rero(run, 0.0)
         assert found.lower <= alone + 1e-15 and alone <= found.upper + 1e-15
         assert found.width < 1e-11
+        count = bounds.rero_count(run, 100, 0.0)
+        assert count.expected == pytest.approx(100 * alone) and count.most >= 100 * alone
 
 
 @pytest.mark.parametrize("percent", range(1, 100))

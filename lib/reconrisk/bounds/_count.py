@@ -101,12 +101,12 @@ def rero_count(
     n = int(arguments.integer("records", records, 1, 1e12))
     sure = float(arguments.real("confidence", confidence, 0, 1, low_open=True, high_open=True))
     log_kappa = float(args.log_probability("prior_success", prior_success, log_prior_success))
-    if log_kappa == -math.inf:
-        return SuccessCount(0.0, 0)
     ends = [
         rero(run, log_prior_success=log_kappa + shift, log=True).upper
         for shift in (0.0, math.log1p(-sure))
     ]
+    if ends[0] == -math.inf:
+        return SuccessCount(0.0, 0)
     return most_successes(ends[0], ends[1], n, 1.0 - sure)
 
 

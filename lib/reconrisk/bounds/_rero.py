@@ -344,9 +344,7 @@ def _log_alone(releases: list[Release]) -> float:
     others = 0.0
     for one in releases:
         if isinstance(one, Atoms):
-            laws = zip(one.without, one.present, strict=True)
-            mass = one.sampling_rate * math.fsum(mu for nu, mu in laws if nu == 0.0)
-            others += one.steps * (math.log1p(-mass) if mass < 1.0 else -math.inf)
+            others += one.steps * (math.log1p(-one.alone) if one.alone < 1.0 else -math.inf)
     return math.log(-math.expm1(others)) if others < 0.0 else -math.inf
 
 

@@ -125,6 +125,12 @@ class Atoms:
                 f"{len(self.without)}; got {len(self.present)}"
             )
 
+    @property
+    def alone(self) -> float:
+        """Probability in one step of outcomes that there are with the record alone."""
+        laws = zip(self.without, self.present, strict=True)
+        return float(self.sampling_rate) * math.fsum(mu for nu, mu in laws if nu == 0.0)
+
     @classmethod
     def approximate_dp(
         cls, epsilon: float, delta: float = 0.0, sampling_rate: float = 1.0, steps: int = 1
@@ -581,7 +587,7 @@ class _AtomsPart:
             raise ValueError("without and present must share an outcome; got disjoint laws")
         self._loss = np.log(self._mu) - np.log(self._nu)
         self._lost = float(nu[mu == 0.0].sum())
-        self._certain = float(mu[nu == 0.0].sum())
+        self._certain = release.alone
         self.lowest = float(self._loss.min()) if self._lost == 0.0 else -math.inf
         self.highest = float(self._loss.max()) if self._certain == 0.0 else math.inf
 
