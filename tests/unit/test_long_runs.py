@@ -208,6 +208,86 @@ def test_nothing_to_compute_is_a_mistake(reconrisk):
     assert "ziller2024/table1 has no parameter 'samples'" in error
 
 
+CELLS = '''
+"""A run over a list, cell by cell."""
+
+import pandas as pd
+
+from companion.study import Context, Parameter, Tables, check, measurement
+
+PARAMETERS = {
+    "rates": Parameter("floats", (0.5,), (0.5,), "", "one cell each"),
+    "power": Parameter("int", 2, 2, "", "of each", low=1),
+}
+SETTLES = ("_mse", "_psnr", "B-001", "E-B-01")
+
+
+@measurement
+def measure(study: Context) -> Tables:
+    p = study.parameters
+    rows = [{"rate": r, "kind": k, "value": study.rng(k).random() * r**p.power}
+            for r in p.rates for k in ("a", "b")]
+    table, kinds = pd.DataFrame(rows), pd.DataFrame({"kind": ["a", "b"]})
+    mixed = table.groupby("kind")["value"].mean().reset_index()
+    return Tables({"values": table, "kinds": kinds} | ({"mixed": mixed} if p.power > 2 else {}))
+
+
+def judge(tables):
+    known = len(tables["values"])
+    for target in ("fig1", "fig1_mse", "fig1_psnr"):
+        yield check(f"ziller2024/{target}", True, f"{known} values")
+    yield check("B-001", True, "it runs")
+    yield check("E-B-01", True, "it runs")
+'''
+
+
+@pytest.fixture
+def cells(project, reconrisk):
+    project.experiment.write_text(CELLS.lstrip())
+    return lambda *more, **given: reconrisk("run", FIG1, "--no-figure", *more, **given).stderr
+
+
+def test_cells_that_are_added_give_the_record_of_the_whole_run(cells, tmp_path):
+    cells("--set", "rates=[0.25, 0.5]", "--out", "first")
+    cells("--set", "rates=[0.75]", "--add-to", "first", "--out", "second")
+    cells("--set", "rates=[1]", "--add-to", "second", "--out", "third")
+    cells("--set", "rates=[0.25, 0.5, 0.75, 1]", "--out", "whole")
+    third, whole = (read_record(tmp_path / "work" / name) for name in ("third", "whole"))
+    assert third.frames.keys() == whole.frames.keys()
+    for name, table in whole.frames.items():
+        assert table.equals(third.frames[name]), name
+    assert third.provenance.parameters == whole.provenance.parameters
+    assert third.verdicts == whole.verdicts
+    earlier = [run["parameters"]["rates"] for run in third.provenance.earlier]
+    assert earlier == [[0.25, 0.5], [0.25, 0.5, 0.75]]
+    assert read_record(tmp_path / "work" / "first").provenance.parameters["rates"] == [0.25, 0.5]
+
+
+@pytest.mark.parametrize(
+    ("more", "problem"),
+    [
+        (("--set", "rates=[0.5]"), "different: none"),
+        (("--set", "rates=[0.5, 1]"), "the record has 0.5 of rates already"),
+        (("--set", "rates=[1]", "--seed", 1), "different: rates, seed (0 recorded, 1 asked for)"),
+        (("--set", "rates=[1]", "--set", "power=1"), "different: power, rates"),
+        (("--set", "power=1"), "but for one list; different: power"),
+        (("--set", "rates=[1]", "--out", "first"), "--out must be another folder than --add-to"),
+    ],
+)
+def test_what_is_not_one_more_cell_is_refused_before_it_runs(cells, tmp_path, more, problem):
+    cells("--out", "first")
+    before = read_record(tmp_path / "work" / "first").checksum
+    assert problem in " ".join(cells("--add-to", "first", *more, code=2).split())
+    assert read_record(tmp_path / "work" / "first").checksum == before
+
+
+def test_a_table_whose_rows_mix_cells_is_not_added(cells, tmp_path):
+    cells("--set", "power=3", "--out", "first")
+    said = cells("--set", "power=3", "--set", "rates=[1]", "--add-to", "first", "--out", "second")
+    assert "nothing is added: table 'mixed' has no column with the values of rates" in said
+    assert read_record(tmp_path / "work" / "second").provenance.parameters["rates"] == [1.0]
+
+
 # Memory -----------------------------------------------------------------------------------------
 
 COSTS = """\

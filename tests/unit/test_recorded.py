@@ -258,6 +258,14 @@ def test_a_record_is_shown_with_what_ran_and_what_differs(project):
         {"pictures": 7},
         inputs={"photographs (7 files)": "ab" * 32},
         peak_memory_gb=1.5,
+        earlier=[
+            {
+                "parameters": {"pictures": 5},
+                "time": "2026-01-02T03",
+                "seconds": 60,
+                "commit": "fedc",
+            }
+        ],
     )
     record = read_record(project / RECORDED / "ziller2024/fig1")
     paper = known.parameters["pictures"].paper
@@ -267,6 +275,7 @@ def test_a_record_is_shown_with_what_ran_and_what_differs(project):
     block = recorded_block(known, record, judge_record(known.id, record), there)
     assert "a toy" in block and "90 s" in block and "`0123456789`" in block
     assert f"`pictures` 7 instead of {paper}" in block and block.count(" instead of ") == 1
+    assert " Those with `pictures` 5 were run on 2026-01-02, in 60 s, with the code of" in block
     assert "photographs (7 files) `abababababab`" in block and "1.5 GB" in block
     assert "<td>1.25</td>" in block and "is as it is" in block
     # short tables are printed, to four digits and no smaller than anyone reads, long ones linked

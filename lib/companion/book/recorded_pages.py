@@ -66,7 +66,8 @@ def recorded_block(
         f"{{doc}}`Recorded </book/generated/recorded>`: {ran}. Run on {origin.time[:10]} "
         f"on {_machine(record)}, seed {origin.seed}, in "
         f"{duration(origin.seconds or 0.0)} (tasks kept from earlier runs not counted)"
-        f"{memory}; code of commit `{origin.commit[:10]}`. {_data(record)[0]} "
+        f"{memory}; code of commit `{origin.commit[:10]}`.{_earlier_runs(record)} "
+        f"{_data(record)[0]} "
         f"{_differing_sentence(exhibit, record)}{frozen}"
     )
     parts = [
@@ -142,6 +143,18 @@ def _differing_sentence(exhibit: Exhibit, record: Record) -> str:
     if not words:
         return "All parameters are the paper profile's."
     return f"Parameters other than the paper profile's: {', '.join(words)}."
+
+
+def _earlier_runs(record: Record) -> str:
+    """Return a sentence for each earlier run whose cells the record has, too."""
+    last = record.provenance.parameters
+    return "".join(
+        f" Those with {', '.join(f'`{n}` {escape(listed(v))}' for n, v in had.items())} were run "
+        f"on {run['time'][:10]}, in {duration(run['seconds'] or 0.0)}, with the code of commit "
+        f"`{run['commit'][:10]}`."
+        for run in record.provenance.earlier
+        if (had := {n: v for n, v in run["parameters"].items() if v != last[n]})
+    )
 
 
 def _machine(record: Record) -> str:
@@ -254,7 +267,8 @@ def _row(
     exhibit: str, record: Record, verdicts: Sequence[Verdict], source: Callable[[str], str]
 ) -> tuple[str, str, str, str]:
     origin = record.provenance
-    ran = f"{origin.time[:10]}, {_machine(record)}, {duration(origin.seconds or 0.0)}"
+    seconds = sum(float(run["seconds"] or 0.0) for run in origin.earlier) + (origin.seconds or 0.0)
+    ran = f"{origin.time[:10]}, {_machine(record)}, {duration(seconds)}"
     memory = "" if origin.peak_memory_gb is None else f", {origin.peak_memory_gb:g} GB"
     changed = [
         f"`{d.name}` {escape(listed(d.ran))} ({escape(listed(d.paper))})"

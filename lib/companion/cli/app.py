@@ -235,6 +235,15 @@ def run(
             "output folder until the run is over, so that a killed run resumes.",
         ),
     ] = None,
+    add_to: Annotated[
+        Path | None,
+        typer.Option(
+            "--add-to",
+            metavar="RECORD",
+            help="Write this run together with an earlier one in this folder, whose settings "
+            "differ in one list alone: a long run cell by cell.",
+        ),
+    ] = None,
     memory: Annotated[
         float | None,
         typer.Option(
@@ -268,7 +277,7 @@ def run(
         if not chosen:
             raise ValueError("name an exhibit, or a paper with --paper; `companion list` has them")
         session = _session(context, chosen, set_)
-        plans = _runs.make_plans(session, chosen, out, checkpoints)
+        plans = _runs.make_plans(session, chosen, out, checkpoints, add_to)
     if show_parameters:
         for exhibit in chosen:
             _show_parameters(exhibit, session.context(exhibit).parameters)

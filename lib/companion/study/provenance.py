@@ -158,6 +158,9 @@ class Provenance:
         Wall time of the computation.
     time : str
         When it ended, UTC, ISO 8601.
+    earlier : list of mapping
+        Of a record to which cells were added, the provenances of the runs before; the rest is that
+        of the last, with the parameters of all.
     """
 
     exhibit: str
@@ -176,6 +179,7 @@ class Provenance:
     platform: str = ""
     seconds: float | None = None
     time: str = ""
+    earlier: list[Mapping[str, Any]] = field(default_factory=list)
 
 
 def describe_run(session: Session, exhibit_id: str, seconds: float) -> Provenance:
@@ -183,13 +187,15 @@ def describe_run(session: Session, exhibit_id: str, seconds: float) -> Provenanc
     exhibit = find_exhibit(exhibit_id)
     context = session.context(exhibit_id)
     commit, dirty = checkout(registry.project_root())
+    stamped = fingerprint(exhibit)
     return Provenance(
         exhibit=exhibit.id,
         profile=context.profile,
         parameters=plain(dict(context.parameters)),
         seed=context.seed,
         device=context.device,
-        **fingerprint(exhibit),
+        code=stamped["code"],
+        data=stamped["data"],
         commit=commit,
         dirty=dirty,
         packages=_versions(),

@@ -249,6 +249,90 @@ def attach_provenance(folder: Path, provenance: Provenance) -> str:
     return str(read_content(folder)["sha256"])
 
 
+# Adding cells -------------------------------------------------------------------------------------
+
+
+def find_added(record: Record, exhibit: str, profile: str, seed: int, given: Settings) -> str:
+    """Return the name of the list in which a run's settings differ from a record's.
+
+    Raises
+    ------
+    ValueError
+        If they differ in anything else, or the record has one of its values already.
+    """
+    run, asked = record.provenance, plain(dict(given))
+    names = sorted(asked.keys() | run.parameters.keys())
+    other = [name for name in names if asked.get(name) != run.parameters.get(name)]
+    other += [
+        f"{name} ({was} recorded, {now} asked for)"
+        for name, was, now in (
+            ("exhibit", run.exhibit, exhibit),
+            ("profile", run.profile, profile),
+            ("seed", run.seed, seed),
+        )
+        if was != now
+    ]
+    if len(other) != 1 or not isinstance(asked.get(other[0]), list):
+        raise ValueError(
+            "cells are added to the record of a run with the same settings but for one list; "
+            f"different: {', '.join(other) or 'none'}"
+        )
+    (name,) = other
+    if both := [value for value in asked[name] if value in run.parameters[name]]:
+        raise ValueError(f"the record has {', '.join(map(str, both))} of {name} already")
+    return name
+
+
+def add_cells(record: Record, tables: Tables, provenance: Provenance) -> tuple[Tables, Provenance]:
+    """Return the tables and the provenance of a record and a later run's cells together.
+
+    Each table must be the same in both, or have a column with the values of the list in which the
+    runs differ, so that no row speaks of several. Grey ramps stand for the record's pictures.
+
+    Raises
+    ------
+    ValueError
+        If a table has no such column, or as :func:`find_added`.
+    """
+    old = record.tables
+    name = find_added(record, tables.exhibit, tables.profile, tables.seed, tables.parameters)
+    about = ("ran", "exact", "stand_ins", "subsets")
+    if changed := [a for a in about if _as_list(old, a) != _as_list(tables, a)]:
+        raise ValueError(f"the runs differ in what they say of themselves: {', '.join(changed)}")
+    if {file_stem(n) for n in tables} != set(record.frames):
+        raise ValueError(f"the runs have other tables: {sorted(record.frames)}, {sorted(tables)}")
+    values = old.parameters[name], tables.parameters[name]
+    frames = {n: _together(name, n, (old[n], table), values) for n, table in tables.items()}
+    settings = Settings({**tables.parameters, name: values[0] + values[1]})
+    images = dict(_ramps(record.images)) | dict(tables.images)
+    before = plain(dataclasses.asdict(record.provenance))
+    joined = dataclasses.replace(
+        provenance,
+        parameters=plain(dict(settings)),
+        earlier=[*before.pop("earlier"), before],
+    )
+    return dataclasses.replace(tables, frames=frames, parameters=settings, images=images), joined
+
+
+def _as_list(tables: Tables, name: str) -> list[str]:
+    return list(getattr(tables, name))
+
+
+def _together(
+    parameter: str,
+    table: str,
+    parts: Sequence[pd.DataFrame],
+    values: Sequence[Sequence[Any]],
+) -> pd.DataFrame:
+    first, second = parts
+    if first.equals(second):
+        return first
+    for column in first.columns.intersection(second.columns):
+        if all(set(p[column]) == set(v) for p, v in zip(parts, values, strict=True)):
+            return pd.concat(parts, ignore_index=True)
+    raise ValueError(f"table {table!r} has no column with the values of {parameter}")
+
+
 def keep_tables(tables: Tables) -> None:
     """Write tables to the folder that ``COMPANION_TABLES`` names; do nothing if it is unset."""
     if os.environ.get(VARIABLE):
