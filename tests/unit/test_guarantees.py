@@ -202,6 +202,13 @@ def test_the_report_says_what_follows_and_what_does_not():
     assert report["epsilon"].value == pytest.approx(2.0) and report.run.delta == 1e-6
     assert report["epsilon"].direction == "upper bound on leakage"
     assert "needs the noise" in report["mse"].reason
+    # what is assumed of the record and of those who guess does not depend on the mechanism
+    assumed = {e.kind: " ".join(e.assumptions) for e in report if e.ok}
+    assert all("nothing else is known of it" in words for words in assumed.values())
+    assert "uniform on the sphere" in assumed["sphere_success"]
+    assert "independent and uniform" in assumed["box_success"]
+    assert "Candidates are equally likely" in assumed["rero"]
+    assert not any("sampling rate" in words for words in assumed.values())
     assert "(2, 1e-06)" in report.run.notes[0]
     plain = json.loads(json.dumps(report.as_dict(), allow_nan=False))
     assert plain["run"]["guarantee"].startswith("(2, 1e-06)")

@@ -21,6 +21,8 @@ from reconrisk.risk._settings import (
 
 __all__ = [
     "ADJACENT",
+    "ANY_NETWORK",
+    "ONE_SIDED",
     "POINTS",
     "POISSON",
     "Compute",
@@ -39,6 +41,12 @@ POISSON = (
     "Every step takes each record with the sampling rate, by itself; batches of a fixed size drawn "
     "without replacement are another mechanism."
 )
+
+#: others that are the mechanism's, and that a bare guarantee has not
+ANY_NETWORK = (
+    "Holds for every network, every attack and whatever the record's clipped gradient does."
+)
+ONE_SIDED = "Beside it stands a run on the same data with a record of gradient zero in its place."
 
 #: Each parameter of a question, and the field of :class:`Questions` that holds its values.
 POINTS = {
@@ -229,6 +237,15 @@ FROM_GUARANTEE = (
 )  # fmt: skip
 
 
+#: those of them that say how well a likelihood ratio test does
+OF_TESTS = ("epsilon", "power", "membership_advantage", "people_recognised")
+_ATTAINED = "The upper end is proven; attacks on some data reach the lower."
+_NAMED = (
+    "The upper end is proven; the lower is the bound of releases that some data make. Two "
+    "candidates attain that; more need not."
+)
+
+
 def _of_guarantee(kind: Kind, run: TrainingRun) -> Method | None:
     """Return how a kind follows from a guarantee, None if it does not."""
     if kind.gaussian is None or run.guarantee is None:
@@ -243,13 +260,13 @@ def _of_guarantee(kind: Kind, run: TrainingRun) -> Method | None:
         definition="gamma(kappa) of the guarantee: one minus its trade-off curve",
     )
     if run.guarantee_of_noise:
-        return replace(
-            found, tightness="The upper end is proven; attacks on some data reach the lower."
-        )
+        return replace(found, tightness=_ATTAINED if kind.name in OF_TESTS else _NAMED)
+    of_mechanism = (ADJACENT, POISSON, ANY_NETWORK, ONE_SIDED)
     return replace(
         found,
         assumptions=(
             f"The mechanism keeps {run.guarantee.description}, and nothing else is known of it.",
+            *(a for a in kind.gaussian.assumptions if a not in of_mechanism),
         ),
         tightness="Some mechanism with this guarantee allows as much; yours may allow less.",
     )

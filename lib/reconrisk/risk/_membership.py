@@ -14,13 +14,21 @@ from reconrisk.risk._composed import (
     success_at,
 )
 from reconrisk.risk._entries import Interval, Source
-from reconrisk.risk._kinds import ADJACENT, POISSON, Kind, Method, Point, Setting, log_prior
+from reconrisk.risk._kinds import (
+    ADJACENT,
+    ONE_SIDED,
+    POISSON,
+    Kind,
+    Method,
+    Point,
+    Setting,
+    log_prior,
+)
 from reconrisk.risk._settings import TrainingRun
 
 __all__ = ["AS_FULL", "INFORMED", "MATCHING", "MEMBERSHIP"]
 
 INFORMED = "The attacker sees every release and knows what all other records contribute."
-_ONE_SIDED = "Beside it stands a run on the same data with a record of gradient zero in its place."
 _DIRECTION = "A record may reverse the released direction: opposite directions are the worst case."
 #: most candidates for which the best attack on a sub-sampled run is computed
 _MOST_SAMPLED = 1_000_000
@@ -233,7 +241,7 @@ MATCHING = (
             _rero,
             Source("hayes2023", "Corollary 4", "prf-hayes2023-cor4", "reconrisk.bounds.rero"),
             "gamma(kappa); at q = 1, Phi(Phi^-1(kappa) + sqrt(T)/sigma)",
-            (_ONE_SIDED, POISSON, "Candidates are equally likely, or kappa is that of any prior."),
+            (ONE_SIDED, POISSON, "Candidates are equally likely, or kappa is that of any prior."),
             "Certified for every attack. Two opposite gradients attain it at q = 1; with more "
             "candidates none attains it, and orthogonal ones stay at most 0.094 below.",
         ),
@@ -241,7 +249,7 @@ MATCHING = (
             _rero,
             Source("beyond", "ReRo of VMF", "prf-beyond-vmf-rero", "reconrisk.bounds.rero_vmf"),
             "gamma(kappa) of two opposite directions; of one release, against the uniform law",
-            (_ONE_SIDED, POISSON, _DIRECTION),
+            (ONE_SIDED, POISSON, _DIRECTION),
             "Certified for every attack. For one release two opposite directions attain it at "
             "kappa = 1/2; sub-sampled or composed it is not known to be attained.",
         ),
@@ -256,14 +264,14 @@ MATCHING = (
             _advantage,
             Source("hayes2023", "Appendix H, eq. (4)", "", "reconrisk.bounds.advantage"),
             "(gamma - kappa)/(1 - kappa)",
-            (_ONE_SIDED, POISSON),
+            (ONE_SIDED, POISSON),
             "As tight as the success that it is made of.",
         ),
         vmf=Method(
             _advantage,
             Source("hayes2023", "Appendix H, eq. (4)", "", "reconrisk.bounds.advantage"),
             "(gamma - kappa)/(1 - kappa)",
-            (_ONE_SIDED, POISSON, _DIRECTION),
+            (ONE_SIDED, POISSON, _DIRECTION),
             "As tight as the success that it is made of.",
         ),
     ),
@@ -320,7 +328,7 @@ MATCHING = (
             _renyi,
             Source("hayes2023", "Equation (2)", "", "reconrisk.bounds.rero_rdp"),
             "exp(-max(0, sqrt(log 1/kappa) - sqrt(T/(2 sigma^2)))^2)",
-            (_ONE_SIDED, AS_FULL),
+            (ONE_SIDED, AS_FULL),
             "Never below the bound of Corollary 4 and mostly far above: shown for comparison.",
         ),
     ),

@@ -12,7 +12,7 @@ from reconrisk import arguments, bounds, special
 from reconrisk.bounds._selections import selection_log_enclosure, selection_mean
 from reconrisk.risk._composed import success_at
 from reconrisk.risk._entries import Interval, Source
-from reconrisk.risk._kinds import POISSON, Kind, Method, Point, Setting
+from reconrisk.risk._kinds import ANY_NETWORK, POISSON, Kind, Method, Point, Setting
 from reconrisk.risk._membership import INFORMED
 
 __all__ = ["ANY_ATTACK", "CONVERSE", "PRIOR_FREE", "log_prior_of_error"]
@@ -62,7 +62,6 @@ def _pixels(setting: Setting, point: Point | None) -> Interval:
     return success_at(setting.run, float(log_kappa))
 
 
-_ANY = "Holds for every network, every attack and whatever the record's clipped gradient does."
 _BOX = "The record's values are independent and uniform in the data range."
 
 
@@ -74,7 +73,7 @@ def _both_mechanisms(
         function,
         Source("beyond" if "beyond" in label else "hayes2023", place, label, name),
         "gamma(kappa) at the prior success of the best constant guess",
-        (_ANY, assumed, POISSON),
+        (ANY_NETWORK, assumed, POISSON),
         worth,
     )
     return {"gaussian": method, "vmf": method}
@@ -141,7 +140,7 @@ _ERROR_FLOOR = Method(
     _mse_any_network,
     _converse("mse_floor_uniform"),
     "range^2 exp(-2 I/N)/(2 pi e), I the information of every network",
-    (_ANY, _BOX, _TOLD, INFORMED, POISSON),
+    (ANY_NETWORK, _BOX, _TOLD, INFORMED, POISSON),
     "No bound for one record: it averages over records, and real images, far from uniform, can be "
     "rebuilt better. Not known to be attained; where N sigma^2 is small the linear layer leaves "
     "far more.",
@@ -160,7 +159,7 @@ CONVERSE = (
             _information,
             _converse("information_capacity"),
             "q T (p/2) ln(1 + 1/(p sigma^2)), at most q T/(2 sigma^2)",
-            (_ANY, _TOLD, INFORMED, POISSON),
+            (ANY_NETWORK, _TOLD, INFORMED, POISSON),
             "The capacity itself for one full-batch step and many parameters. A linear layer alone "
             "says at most (N/2) ln(1 + 1/(N sigma^2)) in a step. The record's entropy, the other "
             "limit, is not counted.",
@@ -169,7 +168,7 @@ CONVERSE = (
             _information,
             _converse("information_capacity_vmf"),
             "q T (kappa A - log of the reduced Bessel function of order p/2 - 1)",
-            (_ANY, _TOLD, INFORMED, POISSON),
+            (ANY_NETWORK, _TOLD, INFORMED, POISSON),
             "Attained in one full-batch release by a direction spread evenly. The record's "
             "entropy, the other limit, is not counted.",
         ),
@@ -187,7 +186,7 @@ CONVERSE = (
             _information_secret,
             _converse("information_capacity"),
             "the smaller of that and T KL((1 - q) N(0, 1) + q N(1/sigma, 1) || N(0, 1))",
-            (_ANY, INFORMED, POISSON),
+            (ANY_NETWORK, INFORMED, POISSON),
             "Not known to be attained under sub-sampling. For small q and moderate noise about "
             "T q^2 (exp(1/sigma^2) - 1)/2.",
         ),

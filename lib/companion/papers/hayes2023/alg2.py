@@ -1,5 +1,6 @@
 """Algorithm 2: how often the summed inner products name the target, and their distribution."""
 
+import functools
 import math
 from collections.abc import Iterator
 from typing import Any
@@ -161,6 +162,7 @@ def _law(law: pd.DataFrame) -> Verdict:
     )
 
 
+@functools.cache
 def information() -> pd.DataFrame:
     """The information that the gradients hold about the target where every guess is right."""
     sizes = (2, 10, 2048)  # at a signal of ten standard deviations
