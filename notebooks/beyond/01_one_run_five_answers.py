@@ -123,7 +123,7 @@ study.judge(one_run, tables)
 #    answer in advance.
 # 5. **Is the prior success astronomically small,** below about $e^{-p/2}$ for $p$ released values? Only then is
 #    capacity the sharper bound ({prf:ref}`the crossing <prf-beyond-capacity_and_rero>`).
-# 6. **Is the bound on the mean squared error of unbiased attacks enough?** It is correct, but it is hundreds of times
+# 6. **Is the bound on the mean squared error of unbiased attacks enough?** It is correct, but hundreds of times and more
 #    smaller than the attack's error on pictures ({prf:ref}`proof <prf-beyond-unbiased_bound>`); use the exact
 #    laws.
 

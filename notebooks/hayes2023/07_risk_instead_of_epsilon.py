@@ -80,7 +80,7 @@ study.judge(certified, tables)
 # {prf:ref}`Algorithm 1 <prf-hayes2023-alg1>` draws outputs without the record and weighs them by
 # likelihood ratios. Their variance grows like $\exp(T/\sigma^2)$: past $\sqrt T/\sigma$ of about
 # three, most of $\gamma$ sits in outcomes that a million draws do not contain, and $1/N$ times the
-# sum of the largest ratios is almost always too small. An upper bound on the risk must not fail in
+# sum of the largest ratios is mostly too small. An upper bound on the risk must not fail in
 # that direction. One minus $1/N$ times the sum of the other ratios stays at $\gamma$; the paper's
 # Table 2 scatters as this complement does. Taking the threshold from draws without the record and
 # the power from draws with it needs no weights either, and gives an interval that holds with the

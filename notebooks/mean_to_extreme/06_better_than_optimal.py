@@ -168,9 +168,9 @@ study.judge(unknown_scale, tables)
 # - the same coefficients, **linear**: so one sees what the prior is worth, and what the code adds.
 #
 # Look at the first row, the noise of the paper's Figure 1. The linear copy is grainy; the coded one
-# is not a good copy but the original, to the last bit. In the rows below, at the noise levels of
-# Figure 6, single bits fail once a value's energy $1/(N\sigma^2)$ falls below one. The code fails
-# earlier, since it leaves out what it cannot carry without error. With a prior both layers still keep
+# is not a good copy but the original, to the last bit. In the rows below, at noises of our
+# Figure 6, single bits fail once a value's energy $1/(N\sigma^2)$ falls below one. At 0.004 the code
+# errs more, since it leaves out what it cannot carry without error. With a prior both layers still keep
 # the dog visible at $\sigma = 0.004$, the code with some 20,000 bits for the whole picture; at 0.03 the
 # linear one is the better.
 

@@ -53,7 +53,7 @@ study = Study(
 # Once $C \ge \max\lVert X\rVert$ nothing is clipped and the bounds on MSE and PSNR
 # ({eq}`eq-ziller2024-5`, {eq}`eq-ziller2024-6`) are met; below, the bias of
 # {prf:ref}`Proposition 1 <prf-ziller2024-prop1>` takes over. With the NCC it is the other way
-# round: its bound {eq}`eq-ziller2024-8` is near while everything is clipped and far above the data
+# round: its bound {eq}`eq-ziller2024-8` is up to about twice the data while everything is clipped and far above them
 # once $C$ exceeds their norm. The gap that remains at small $C$ comes from the contrast
 # $\lVert x-\bar x\rVert/\lVert x\rVert$ and vanishes for centred pictures.
 

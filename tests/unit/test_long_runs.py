@@ -208,8 +208,10 @@ def test_nothing_to_compute_is_a_mistake(reconrisk):
     assert "ziller2024/table1 has no parameter 'samples'" in error
 
 
+# Runs put together ------------------------------------------------------------------------------
+
 CELLS = '''
-"""A run over a list, cell by cell."""
+"""A run over a list, each value for itself."""
 
 import pandas as pd
 
@@ -220,16 +222,19 @@ PARAMETERS = {
     "power": Parameter("int", 2, 2, "", "of each", low=1),
 }
 SETTLES = ("_mse", "_psnr", "B-001", "E-B-01")
+CELLS = ("rates", "rate")
 
 
 @measurement
 def measure(study: Context) -> Tables:
     p = study.parameters
-    rows = [{"rate": r, "kind": k, "value": study.rng(k).random() * r**p.power}
-            for r in p.rates for k in ("a", "b")]
-    table, kinds = pd.DataFrame(rows), pd.DataFrame({"kind": ["a", "b"]})
+    rows = [
+        {"rate": r, "kind": k, "value": study.rng(f"{r} {k}").random() * r**p.power}
+        for r in p.rates for k in ("a", "b")
+    ]
+    table = pd.DataFrame(rows)
     mixed = table.groupby("kind")["value"].mean().reset_index()
-    return Tables({"values": table, "kinds": kinds} | ({"mixed": mixed} if p.power > 2 else {}))
+    return Tables({"values": table} | ({"mixed": mixed} if p.power > 2 else {}))
 
 
 def judge(tables):
@@ -243,49 +248,61 @@ def judge(tables):
 
 @pytest.fixture
 def cells(project, reconrisk):
+    """Runs the small exhibit with some rates, and puts runs together."""
     project.experiment.write_text(CELLS.lstrip())
-    return lambda *more, **given: reconrisk("run", FIG1, "--no-figure", *more, **given).stderr
+
+    def run(rates, out, *more):
+        reconrisk("run", FIG1, "--no-figure", "--set", f"rates={rates}", "--out", out, *more)
+
+    def join(*arguments, code=0):
+        return " ".join(reconrisk("join", *arguments, code=code).stderr.split())
+
+    return run, join
 
 
-def test_cells_that_are_added_give_the_record_of_the_whole_run(cells, tmp_path):
-    cells("--set", "rates=[0.25, 0.5]", "--out", "first")
-    cells("--set", "rates=[0.75]", "--add-to", "first", "--out", "second")
-    cells("--set", "rates=[1]", "--add-to", "second", "--out", "third")
-    cells("--set", "rates=[0.25, 0.5, 0.75, 1]", "--out", "whole")
-    third, whole = (read_record(tmp_path / "work" / name) for name in ("third", "whole"))
-    assert third.frames.keys() == whole.frames.keys()
-    for name, table in whole.frames.items():
-        assert table.equals(third.frames[name]), name
-    assert third.provenance.parameters == whole.provenance.parameters
-    assert third.verdicts == whole.verdicts
-    earlier = [run["parameters"]["rates"] for run in third.provenance.earlier]
-    assert earlier == [[0.25, 0.5], [0.25, 0.5, 0.75]]
-    assert read_record(tmp_path / "work" / "first").provenance.parameters["rates"] == [0.25, 0.5]
+def test_runs_that_are_put_together_are_the_whole_run(cells, tmp_path):
+    run, join = cells
+    for rates, name in (
+        ([0.25, 0.5], "a"),
+        ([0.75], "b"),
+        ([1], "c"),
+        ([0.25, 0.5, 0.75, 1], "all"),
+    ):
+        run(rates, name)
+    join("a", "b", "--out", "ab")
+    join("ab", "c", "--out", "abc")
+    joint, whole = (read_record(tmp_path / "work" / name) for name in ("abc", "all"))
+    assert joint.frames["values"].equals(whole.frames["values"])
+    assert joint.provenance.parameters == whole.provenance.parameters
+    assert joint.verdicts == whole.verdicts
+    before = [one["parameters"]["rates"] for one in joint.provenance.earlier]
+    assert before == [[0.25, 0.5], [0.75]]
 
 
 @pytest.mark.parametrize(
-    ("more", "problem"),
+    ("rates", "more", "problem"),
     [
-        (("--set", "rates=[0.5]"), "different: none"),
-        (("--set", "rates=[0.5, 1]"), "the record has 0.5 of rates already"),
-        (("--set", "rates=[1]", "--seed", 1), "different: rates, seed (0 recorded, 1 asked for)"),
-        (("--set", "rates=[1]", "--set", "power=1"), "different: power, rates"),
-        (("--set", "power=1"), "but for one list; different: power"),
-        (("--set", "rates=[1]", "--out", "first"), "--out must be another folder than --add-to"),
+        ([0.5, 1], (), "runs may have no rates in common"),
+        ([1], ("--seed", 1), "runs may differ in rates alone; these do in seed"),
+        ([1], ("--set", "power=1"), "these do in power"),
+        ([1], ("--set", "power=3"), "these do in columns, power"),
     ],
 )
-def test_what_is_not_one_more_cell_is_refused_before_it_runs(cells, tmp_path, more, problem):
-    cells("--out", "first")
-    before = read_record(tmp_path / "work" / "first").checksum
-    assert problem in " ".join(cells("--add-to", "first", *more, code=2).split())
-    assert read_record(tmp_path / "work" / "first").checksum == before
+def test_other_runs_stay_apart(cells, tmp_path, rates, more, problem):
+    run, join = cells
+    run([0.5], "a")
+    run(rates, "b", *more)
+    assert problem in join("a", "b", "--out", "c", code=2)
+    assert "none of the records, which stay" in join("a", "b", "--out", "a", code=2)
+    assert "must be two or more" in join("a", "--out", "c", code=2)
+    assert not (tmp_path / "work" / "c").exists()
 
 
-def test_a_table_whose_rows_mix_cells_is_not_added(cells, tmp_path):
-    cells("--set", "power=3", "--out", "first")
-    said = cells("--set", "power=3", "--set", "rates=[1]", "--add-to", "first", "--out", "second")
-    assert "nothing is added: table 'mixed' has no column with the values of rates" in said
-    assert read_record(tmp_path / "work" / "second").provenance.parameters["rates"] == [1.0]
+def test_a_table_whose_rows_mix_values_is_not_put_together(cells, project):
+    run, join = cells
+    for rates, name in (([0.5], "a"), ([1], "b")):
+        run(rates, name, "--set", "power=3")
+    assert "tables mixed have no column 'rate'" in join("a", "b", "--out", "c", code=2)
 
 
 # Memory -----------------------------------------------------------------------------------------

@@ -275,7 +275,7 @@ def test_a_record_is_shown_with_what_ran_and_what_differs(project):
     block = recorded_block(known, record, judge_record(known.id, record), there)
     assert "a toy" in block and "90 s" in block and "`0123456789`" in block
     assert f"`pictures` 7 instead of {paper}" in block and block.count(" instead of ") == 1
-    assert " Those with `pictures` 5 were run on 2026-01-02, in 60 s, with the code of" in block
+    assert " `pictures` 5: 2026-01-02, 60 s, commit `fedc`." in block
     assert "photographs (7 files) `abababababab`" in block and "1.5 GB" in block
     assert "<td>1.25</td>" in block and "is as it is" in block
     # short tables are printed, to four digits and no smaller than anyone reads, long ones linked

@@ -146,15 +146,13 @@ def _differing_sentence(exhibit: Exhibit, record: Record) -> str:
 
 
 def _earlier_runs(record: Record) -> str:
-    """Return a sentence for each earlier run whose cells the record has, too."""
-    last = record.provenance.parameters
-    return "".join(
-        f" Those with {', '.join(f'`{n}` {escape(listed(v))}' for n, v in had.items())} were run "
-        f"on {run['time'][:10]}, in {duration(run['seconds'] or 0.0)}, with the code of commit "
-        f"`{run['commit'][:10]}`."
-        for run in record.provenance.earlier
-        if (had := {n: v for n, v in run["parameters"].items() if v != last[n]})
-    )
+    """Return a sentence for each earlier run with which the last one was put together."""
+    last, sentences = record.provenance.parameters, []
+    for run in record.provenance.earlier:
+        own = [f"`{n}` {escape(listed(v))}" for n, v in run["parameters"].items() if v != last[n]]
+        took = f"{run['time'][:10]}, {duration(run['seconds'] or 0.0)}"
+        sentences.append(f" {', '.join(own)}: {took}, commit `{run['commit'][:10]}`.")
+    return "".join(sentences)
 
 
 def _machine(record: Record) -> str:

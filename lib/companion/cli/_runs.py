@@ -27,14 +27,7 @@ from companion.study.exhibits import all_exhibits, find_exhibit
 from companion.study.own_images import reads_data
 from companion.study.progress import duration
 from companion.study.provenance import Reason, describe_run, explain
-from companion.study.records import (
-    Record,
-    RecordError,
-    add_cells,
-    find_added,
-    read_record,
-    write_record,
-)
+from companion.study.records import RecordError, read_record, write_record
 from companion.study.sweep import SweepError
 from companion.study.verdicts import Verdict, failures_kept, overall
 from reconrisk.cli.console import FAILED, MISTAKE, fail, note, print_table, show
@@ -60,15 +53,12 @@ class Plan:
         Of the record.
     keeps_tasks : bool
         Whether finished tasks are kept after the run.
-    record : Record or None
-        An earlier run to which its cells are added.
     """
 
     exhibit: str
     session: Study
     folder: Path
     keeps_tasks: bool
-    record: Record | None = None
 
     @property
     def tasks(self) -> Path:
@@ -113,23 +103,14 @@ def choose_exhibits(
 
 
 def make_plans(
-    session: Study,
-    exhibits: Sequence[str],
-    out: Path | None,
-    checkpoints: Path | None,
-    add_to: Path | None = None,
+    session: Study, exhibits: Sequence[str], out: Path | None, checkpoints: Path | None
 ) -> list[Plan]:
     """Return the plan of each exhibit: the folders of its record and of its finished tasks.
 
     The record of a single exhibit goes to ``out`` itself, those of several to
     ``out/PAPER/EXHIBIT``; without ``out`` to ``companion-out/PAPER-EXHIBIT``. Tasks go below the
-    record, or to ``checkpoints``. The cells of a single exhibit are added to the record in
-    ``add_to``.
+    record, or to ``checkpoints``.
     """
-    if add_to is not None and len(exhibits) > 1:
-        raise ValueError(f"cells of one exhibit are added to a record; got {len(exhibits)}")
-    if add_to is not None and out is not None and out.resolve() == add_to.resolve():
-        raise ValueError(f"--out must be another folder than --add-to, which stays; got {out}")
     made = []
     for exhibit in exhibits:
         folder = Path("companion-out") / exhibit.replace("/", "-")
@@ -139,11 +120,8 @@ def make_plans(
         for place in (folder, tasks):
             _check_writable(place)
         own = dataclasses.replace(session, checkpoints=tasks)
-        context = own.context(exhibit)  # raises for invalid arguments before anything is computed
-        record = None if add_to is None else read_record(add_to)
-        if record is not None:
-            find_added(record, exhibit, context.profile, context.seed, context.parameters)
-        made.append(Plan(exhibit, own, folder, checkpoints is not None, record))
+        own.context(exhibit)  # raises for invalid arguments before anything is computed
+        made.append(Plan(exhibit, own, folder, checkpoints is not None))
     return made
 
 
@@ -285,14 +263,6 @@ def _compute(plan: Plan, progress: Progress, draw: bool, debug: bool, *, alone: 
         return Outcome(plan, "failed", took, problem=f"{kind}{error}")
     seconds = time.perf_counter() - start
     origin = describe_run(plan.session, plan.exhibit, seconds)
-    if plan.record is not None:
-        try:
-            tables, origin = add_cells(plan.record, result.tables, origin)
-        except ValueError as error:
-            note(f"nothing is added: {error}; what is written is this run alone")
-        else:
-            with failures_kept():
-                result = plan.session.judge(find_exhibit(plan.exhibit).file, tables)
     picture, problem = _draw(result, debug) if draw else (None, "")
     try:
         write_record(

@@ -235,15 +235,6 @@ def run(
             "output folder until the run is over, so that a killed run resumes.",
         ),
     ] = None,
-    add_to: Annotated[
-        Path | None,
-        typer.Option(
-            "--add-to",
-            metavar="RECORD",
-            help="Write this run together with an earlier one in this folder, whose settings "
-            "differ in one list alone: a long run cell by cell.",
-        ),
-    ] = None,
     memory: Annotated[
         float | None,
         typer.Option(
@@ -277,7 +268,7 @@ def run(
         if not chosen:
             raise ValueError("name an exhibit, or a paper with --paper; `companion list` has them")
         session = _session(context, chosen, set_)
-        plans = _runs.make_plans(session, chosen, out, checkpoints, add_to)
+        plans = _runs.make_plans(session, chosen, out, checkpoints)
     if show_parameters:
         for exhibit in chosen:
             _show_parameters(exhibit, session.context(exhibit).parameters)
@@ -295,6 +286,36 @@ def run(
         debug=bool(context.obj),
         go_on=_runs.repeat_command(context, without=("again",)),
     )
+
+
+@app.command()
+def join(
+    context: typer.Context,
+    records: Annotated[list[Path], typer.Argument(metavar="RECORD...", help="Folders of runs.")],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where to write; none of the records.")],
+) -> None:
+    """Put runs together that were computed value by value, such as hours for each noise.
+
+    They are of one exhibit, whose file names the list in which alone they may differ (CELLS), with
+    random numbers of each value's own. Their tables are judged as those of one run.
+
+    Example: `companion join noise-0.001 noise-0.01 --out both`
+    """
+    from companion.cli._console import print_verdicts
+    from companion.study import find_exhibit
+    from companion.study.records import join_records, read_record, write_record
+    from companion.study.running import judge
+    from companion.study.verdicts import failures_kept
+
+    with usage_errors(context.obj):
+        if out.resolve() in [record.resolve() for record in records]:
+            raise ValueError(f"--out must be none of the records, which stay; got {out}")
+        tables, provenance = join_records([read_record(record) for record in records])
+        with failures_kept():
+            result = judge(find_exhibit(tables.exhibit).file, tables)
+        write_record(tables, out, provenance=provenance, verdicts=result.verdicts)
+    print_verdicts(result.verdicts)
+    show(f"\nwritten to {out}; `companion run` draws, this does not")
 
 
 @app.command()

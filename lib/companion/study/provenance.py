@@ -159,8 +159,7 @@ class Provenance:
     time : str
         When it ended, UTC, ISO 8601.
     earlier : list of mapping
-        Of a record to which cells were added, the provenances of the runs before; the rest is that
-        of the last, with the parameters of all.
+        Of runs put together, the provenances of those before the last, whose the rest is.
     """
 
     exhibit: str
@@ -280,7 +279,8 @@ def explain(exhibit_id: str, stored: Provenance | None, session: Session) -> lis
         )
         if stored_value != asked
     ]
-    reasons += _differences("code", stored.code, now["code"])
+    for code in (stored.code, *(run["code"] for run in stored.earlier)):
+        reasons += _differences("code", code, now["code"])
     reasons += _differences("data", stored.data, now["data"])
     if context.data_root is not None or context.profile == "quick":
         # without a data root, a paper's own data cannot be compared

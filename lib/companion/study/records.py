@@ -249,88 +249,63 @@ def attach_provenance(folder: Path, provenance: Provenance) -> str:
     return str(read_content(folder)["sha256"])
 
 
-# Adding cells -------------------------------------------------------------------------------------
+# Putting runs together ----------------------------------------------------------------------------
 
 
-def find_added(record: Record, exhibit: str, profile: str, seed: int, given: Settings) -> str:
-    """Return the name of the list in which a run's settings differ from a record's.
+def join_records(records: Sequence[Record]) -> tuple[Tables, Provenance]:
+    """Return the tables and the provenance of several runs that were computed value by value.
 
-    Raises
-    ------
-    ValueError
-        If they differ in anything else, or the record has one of its values already.
-    """
-    run, asked = record.provenance, plain(dict(given))
-    names = sorted(asked.keys() | run.parameters.keys())
-    other = [name for name in names if asked.get(name) != run.parameters.get(name)]
-    other += [
-        f"{name} ({was} recorded, {now} asked for)"
-        for name, was, now in (
-            ("exhibit", run.exhibit, exhibit),
-            ("profile", run.profile, profile),
-            ("seed", run.seed, seed),
-        )
-        if was != now
-    ]
-    if len(other) != 1 or not isinstance(asked.get(other[0]), list):
-        raise ValueError(
-            "cells are added to the record of a run with the same settings but for one list; "
-            f"different: {', '.join(other) or 'none'}"
-        )
-    (name,) = other
-    if both := [value for value in asked[name] if value in run.parameters[name]]:
-        raise ValueError(f"the record has {', '.join(map(str, both))} of {name} already")
-    return name
-
-
-def add_cells(record: Record, tables: Tables, provenance: Provenance) -> tuple[Tables, Provenance]:
-    """Return the tables and the provenance of a record and a later run's cells together.
-
-    Each table must be the same in both, or have a column with the values of the list in which the
-    runs differ, so that no row speaks of several. Grey ramps stand for the record's pictures.
+    The exhibit's ``CELLS`` names the parameter in whose values they differ, and the column of every
+    table that holds them: each value is measured for itself, from random numbers of its own.
 
     Raises
     ------
     ValueError
-        If a table has no such column, or as :func:`find_added`.
+        If there are fewer than two, the exhibit declares no ``CELLS``, runs differ in anything else
+        or have a value in common, or a table lacks the column.
     """
-    old = record.tables
-    name = find_added(record, tables.exhibit, tables.profile, tables.seed, tables.parameters)
-    about = ("ran", "exact", "stand_ins", "subsets")
-    if changed := [a for a in about if _as_list(old, a) != _as_list(tables, a)]:
-        raise ValueError(f"the runs differ in what they say of themselves: {', '.join(changed)}")
-    if {file_stem(n) for n in tables} != set(record.frames):
-        raise ValueError(f"the runs have other tables: {sorted(record.frames)}, {sorted(tables)}")
-    values = old.parameters[name], tables.parameters[name]
-    frames = {n: _together(name, n, (old[n], table), values) for n, table in tables.items()}
-    settings = Settings({**tables.parameters, name: values[0] + values[1]})
-    images = dict(_ramps(record.images)) | dict(tables.images)
-    before = plain(dataclasses.asdict(record.provenance))
-    joined = dataclasses.replace(
-        provenance,
-        parameters=plain(dict(settings)),
-        earlier=[*before.pop("earlier"), before],
+    if len(records) < 2:
+        raise ValueError(f"records must be two or more; got {len(records)}")
+    last = records[-1]
+    parameter, column = getattr(find_exhibit(last.provenance.exhibit).file, "CELLS", ("", ""))
+    if not parameter:
+        raise ValueError(f"{last.provenance.exhibit} declares no CELLS: its runs stay apart")
+    settings = [_alike(record, parameter) for record in records]
+    if other := sorted(
+        n for n in settings[-1] if any(s.get(n) != settings[-1][n] for s in settings)
+    ):
+        raise ValueError(f"runs may differ in {parameter} alone; these do in {', '.join(other)}")
+    values = [value for record in records for value in record.settings[parameter]]
+    if len(set(values)) < len(values):
+        raise ValueError(f"runs may have no {parameter} in common; these have {values}")
+    if lacking := [name for name, table in last.frames.items() if column not in table]:
+        raise ValueError(f"tables {', '.join(lacking)} have no column {column!r}")
+    frames = {n: pd.concat([r.frames[n] for r in records], ignore_index=True) for n in last.frames}
+    whole = Settings({**last.settings, parameter: tuple(values)})
+    provenance = dataclasses.replace(
+        last.provenance,
+        parameters=plain(dict(whole)),
+        dirty=any(record.provenance.dirty for record in records),
+        earlier=[run for record in records for run in _runs_of(record, parameter)][:-1],
     )
-    return dataclasses.replace(tables, frames=frames, parameters=settings, images=images), joined
+    return dataclasses.replace(last.tables, frames=frames, parameters=whole), provenance
 
 
-def _as_list(tables: Tables, name: str) -> list[str]:
-    return list(getattr(tables, name))
+def _runs_of(record: Record, parameter: str) -> list[Mapping[str, Any]]:
+    """The provenances of the runs of a record, each with its own values of the parameter."""
+    *earlier, last = *record.provenance.earlier, plain(dataclasses.asdict(record.provenance))
+    known = [value for run in earlier for value in run["parameters"][parameter]]
+    own = [value for value in last["parameters"][parameter] if value not in known]
+    return [*earlier, last | {"parameters": last["parameters"] | {parameter: own}, "earlier": []}]
 
 
-def _together(
-    parameter: str,
-    table: str,
-    parts: Sequence[pd.DataFrame],
-    values: Sequence[Sequence[Any]],
-) -> pd.DataFrame:
-    first, second = parts
-    if first.equals(second):
-        return first
-    for column in first.columns.intersection(second.columns):
-        if all(set(p[column]) == set(v) for p, v in zip(parts, values, strict=True)):
-            return pd.concat(parts, ignore_index=True)
-    raise ValueError(f"table {table!r} has no column with the values of {parameter}")
+def _alike(record: Record, parameter: str) -> dict[str, Any]:
+    """What runs that are put together have in common."""
+    run = record.provenance
+    same = {name: getattr(run, name) for name in ("exhibit", "profile", "seed", "device", "inputs")}
+    same |= {name: getattr(record, name) for name in ("ran", "exact", "stand_ins", "subsets")}
+    same |= {"columns": {name: list(table) for name, table in record.frames.items()}}
+    return same | {n: value for n, value in run.parameters.items() if n != parameter}
 
 
 def keep_tables(tables: Tables) -> None:

@@ -158,7 +158,7 @@ _EXHIBITS = "companion.papers."
 #: names in an exhibit's file that no stored task depends on
 _JUDGES_AND_DRAWS = frozenset(
     {"judge", "draw", "alt", "caption", "CAPTION", "SETTLES", "SHOWN", "THUMBNAIL"}
-    | {"beside_print", "ALTERED", "SCENARIOS"}
+    | {"beside_print", "ALTERED", "CELLS", "SCENARIOS"}
 )
 
 

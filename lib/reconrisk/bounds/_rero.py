@@ -314,8 +314,8 @@ def _enclose_from_far(
         )
     shift = full_batch_shift(releases)
     if shift < math.inf:
-        full = DPSGD(1.0 / shift if shift else math.inf)
-        high = _enclose_in_closed_form(full, 1, 1.0, log_kappa)[1]
+        at_once = DPSGD(1.0 / shift if shift else math.inf)
+        high = _enclose_in_closed_form(at_once, 1, 1.0, log_kappa)[1]
         high = np.minimum(high, _by_mean_square(log_mean_square(releases), log_kappa))
     if len(releases) == 1 and isinstance(releases[0], Laplace) and releases[0].steps == 1:
         one, q = releases[0], float(releases[0].sampling_rate)

@@ -67,4 +67,6 @@ def _by_mean_square(releases: Sequence[Release], epsilon: float) -> float:
         return 1.0
     gain, lift = math.expm1(epsilon) * (1.0 - _MARGIN), math.exp(epsilon)
     spread = lift * lift * math.expm1(log_square)
-    return 0.5 * spread / (math.sqrt(spread + gain * gain) + gain) * (1.0 + _MARGIN) + 5e-324
+    root = math.sqrt(spread + gain * gain)
+    # nothing is lost where nothing is said
+    return 0.5 * spread / (root + gain) * (1.0 + _MARGIN) + 5e-324 if root else 0.0

@@ -237,13 +237,14 @@ FROM_GUARANTEE = (
 )  # fmt: skip
 
 
-#: those of them that say how well a likelihood ratio test does
-OF_TESTS = ("epsilon", "power", "membership_advantage", "people_recognised")
+#: what is known of their lower ends
 _ATTAINED = "The upper end is proven; attacks on some data reach the lower."
 _NAMED = (
     "The upper end is proven; the lower is the bound of releases that some data make. Two "
     "candidates attain that; more need not."
 )
+_KNOWN = dict.fromkeys(("epsilon", "power", "membership_advantage", "people_recognised"), _ATTAINED)
+_KNOWN |= dict.fromkeys(("rero", "rero_advantage", "people_named", "people_named_most"), _NAMED)
 
 
 def _of_guarantee(kind: Kind, run: TrainingRun) -> Method | None:
@@ -260,7 +261,7 @@ def _of_guarantee(kind: Kind, run: TrainingRun) -> Method | None:
         definition="gamma(kappa) of the guarantee: one minus its trade-off curve",
     )
     if run.guarantee_of_noise:
-        return replace(found, tightness=_ATTAINED if kind.name in OF_TESTS else _NAMED)
+        return replace(found, tightness=_KNOWN.get(kind.name, found.tightness))
     of_mechanism = (ADJACENT, POISSON, ANY_NETWORK, ONE_SIDED)
     return replace(
         found,

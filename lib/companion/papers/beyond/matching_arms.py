@@ -42,6 +42,7 @@ PARAMETERS = {
     "iterations": Parameter("int", 80, 10_000, "10,000", "of each attack", low=20),
 }
 SETTLES = ("O-146",)
+CELLS = ("noises", "noise")
 
 WITHOUT, ENTERING, PULLING = "random vectors", "features enter", "features enter and pull"
 ARMS = (WITHOUT, ENTERING, PULLING)
