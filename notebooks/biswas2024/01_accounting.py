@@ -113,7 +113,7 @@ study.judge(prop3, tables)
 #
 # The constant of {eq}`eq-biswas2024-8` is a supremum that can be computed directly; the best
 # order's condition, lost in the text at hand, is derived again. Even at its best order the
-# conversion overestimates a single release's $\varepsilon$ by several per cent.
+# conversion overestimates a single release's $\varepsilon$ by 6 to 15 per cent.
 
 # %% tags=["exhibit:biswas2024/prop4"]
 from companion.papers.biswas2024 import prop4
@@ -154,7 +154,7 @@ study.judge(thm3, tables)
 # ### The first: convert, then amplify and compose
 #
 # Every step of {prf:ref}`the first approach <prf-biswas2024-alg_accounting1>` in the paper's
-# setting. At $\kappa=100$ it gives less than the second approach, and is the one that
+# setting. At $\kappa=100$ it gives less than the second approach, which is the one that
 # Table I names.
 
 # %%

@@ -196,7 +196,7 @@ study.judge(fig2, tables)
 # With PyTorch's first weights the recorded VMF accuracies lie 0.06 to 0.07 below print at batch size 128; with Glorot's
 # they agree at all sizes. Of the 128 printed accuracies, 126 then agree with ours to within the spread of
 # single runs. The other two are those of the heaviest Gaussian noise in small batches of digits: ours lie
-# below print with $\sqrt 3\,\sigma$ and above it with $\sigma$. This reading was chosen because it fits; it is no prediction.
+# below print. This reading was chosen because it fits; it is no prediction.
 #
 # The third table shows that the pairs, fitted at batch size 128, do not keep one $\varepsilon$ at any other.
 
@@ -223,7 +223,7 @@ study.judge(table5, tables)
 # noise over 1,407 steps. Here both are accounted over the steps that were run, by certified
 # enclosures, and the gradient is clipped as a whole, so that $\sigma$ is the noise multiplier. The
 # concentration that costs the same is smaller than the printed one at every pair, and VMF noise
-# loses accuracy. Where Gaussian noise is heavy it loses some accuracy too, because this clipping
+# loses accuracy. Gaussian noise loses some accuracy too, because this clipping
 # makes the gradient shorter by up to $\sqrt 3$ but not its noise.
 
 # %%

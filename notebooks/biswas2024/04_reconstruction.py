@@ -66,7 +66,7 @@ study = Study(
 # The paper does not state the network's first weights, the weight of the total variation or whether
 # pixels are bounded. We use bounded pixels, an untrained network and first weights with the spread
 # of Glorot's rule; with them the errors under von Mises-Fisher noise come out within three per cent
-# of print in the recorded run of {ref}`Table II <exhibit-biswas2024-table2>`. Errors above one can only be of *standardised* pictures, and the
+# of print in the recorded run of {ref}`Table II <exhibit-biswas2024-table2>`. Errors above four can only be of *standardised* pictures, and the
 # values of the similarities fit these too.
 
 # %%
@@ -128,7 +128,7 @@ study.judge(table3, tables)
 #
 # ### Table II: with and without defences
 #
-# Two things help to read the table. Its lightest Gaussian noise is 0.174, not 0.0174. And the
+# Two things help to read the table. Its lightest Gaussian noise is 0.174, not 0.0174. And our
 # attacker knows the labels: the mean picture of each label, which takes no gradient at all, is
 # nearer to the pictures than every printed reconstruction, even without any defence. (The mean
 # picture of all is nearer than every defended one, but not nearer than those without defence.)
@@ -252,7 +252,7 @@ study.judge(table6, tables)
 # ### Figure 4: does capacity order the risk?
 #
 # The paper's thesis as a number: the rank correlation of {prf:ref}`Bayes' capacity
-# <prf-biswas2024-thm5>` and error, over both mechanisms. At one batch size it is as good as minus
+# <prf-biswas2024-thm5>` and error, over both mechanisms. At batch size 128 it is as good as minus
 # one, and that of $\varepsilon$ about half as strong. Over batch sizes it is weaker. And any
 # number that is larger for one mechanism orders two separate clouds of points; whether capacity
 # orders them where they meet is examined on {doc}`the next page <05_mechanism_or_calibration>`.

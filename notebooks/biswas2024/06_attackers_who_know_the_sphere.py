@@ -52,7 +52,7 @@ study = Study(
 # the trade-off curve of two opposite directions it bounds every attack on gradients under VMF noise
 # ({prf:ref}`prf-beyond-vmf-rero`, {func}`reconrisk.bounds.rero_vmf`), certified from both sides
 # like the Gaussian one. At the pairs of the paper's {ref}`Table IV <exhibit-biswas2024-table4>` VMF
-# noise admits more success at every prior; at truly equal epsilon the two bounds are one curve.
+# noise admits more success at every prior if $\sigma$ is the multiplier; at truly equal epsilon the two bounds are one curve.
 #
 # For one release without sub-sampling more can be said. The reference need not be the run without
 # the record: any law that does not depend on the record will do. The uniform law halves the signal
@@ -131,7 +131,7 @@ print(f"by hand: {exact:.4f}; attacked within 4 errors: {within}")
 # ## Which mechanism protects better?
 #
 # It depends on what is held equal. Which concentration matches a noise multiplier? Paper D compares at
-# equal epsilon and at equal capacity, and finds opposite winners. For one vector the two differ by a
+# equal epsilon; at equal capacity the winner is the other. For one vector the two differ by about a
 # factor of two in every dimension ({prf:ref}`the reason <prf-beyond-matched_vmf>`). The third choice is
 # an equal cosine with the true gradient, on which accuracy depends ({ref}`Mechanism or calibration
 # <exhibit-beyond-mechanism_or_calibration>`).

@@ -50,8 +50,8 @@ study = Study(
 #
 # A reading must do two things at once: lower the undefended error by a quarter, and leave the error under
 # clipping where it is. First candidates of one constant lower both: records of one label then stay equal for
-# ever, and an average picture is nearer than a sharp wrong one. Smaller first weights change the errors as
-# needed; PyTorch's own are about half of Glorot's. But look at the right panel: under Gaussian noise the same
+# ever, and an average picture is nearer than a sharp wrong one. Smaller first weights move them
+# the right way, too little. But look at the right panel: under Gaussian noise the same
 # weights leave *more* error, so that the printed rows would need even less noise than with Glorot's. What
 # mends one half of the table spoils the other.
 #

@@ -149,7 +149,7 @@ study.judge(thmB6, tables)
 # All orders, with the measured exponents. The upper row of the printed table is missing in our text of the
 # paper, and taken from the propositions. The lower row is the Cramér–Rao bound of the same networks
 # ({func}`reconrisk.bounds.cramer_rao_error`), the subject of {doc}`the next page <02_lower_bounds>`. Look for
-# two things in the picture. With clipping *and* noise at fixed $C$ and $\sigma_0$, neither row falls with the
+# two things in the picture. With clipping *and* noise at fixed $C$ and $\sigma_0$, neither row falls much with the
 # width, because the gradient's norm grows as $\sqrt m$, which cancels the factor $\sqrt{1/m}$. And the rows
 # match in $d$ and $m$, as the abstract says. In $B$ they differ, and without noise the lower bound is zero,
 # which the tensor attack does not attain and {doc}`a better one <03_a_stronger_attack>` does.

@@ -60,8 +60,8 @@ study = Study(
 # like noise to both attacks. They are not, since an entry can only be one of a few sums, and they are recovered
 # with the records ({func}`reconrisk.attacks.refine_with_masks`).
 #
-# Least squares fails for one of two reasons. Under heavy pruning it sometimes starts too far from the records,
-# and more random starts or more neurons help. Or the information is gone: of records with the same label,
+# Least squares fails for one of two reasons. Under pruning it sometimes starts too far from the records,
+# and more random starts or more neurons mostly help. Or the information is gone: of records with the same label,
 # heavy pruning keeps only neurons for which all records are in the activation's linear half, and these show
 # only the records' sum. The exact bound is then infinite, and the paper's loosening to a trace does not
 # show it.

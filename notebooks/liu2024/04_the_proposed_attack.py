@@ -23,7 +23,7 @@
 # come without one. Here each is added by itself ({func}`reconrisk.attacks.proposed_attack`). The
 # quick profile attacks a small network on patches of photographs of 8 pixels a side, except for Table
 # 2, which reads the gradients of CIFAR-10's own images; the recorded runs take CIFAR-10 pictures of
-# 16 pixels. Both use a few hundred iterations. The paper attacks ResNet-18 at 32 pixels in 10,000 iterations. It searches the weights of the untrained
+# 16 or 32 pixels. Both use a few hundred iterations. The paper attacks ResNet-18 at 32 pixels in 10,000 iterations. It searches the weights of the untrained
 # network, as do the recorded runs of Tables 3 and 6 and {ref}`the proposed attack <exhibit-liu2024-alg_proposed>`; most quick runs
 # search pixels.
 
@@ -95,9 +95,9 @@ study.judge(table2, tables)
 #
 # The last neurons of the wide layer have random weights, so the gradient of the head's weights is
 # that of a two-layer network whose inputs are those of the layer. Each class gives one row of it.
-# The paper adds the rows up and decomposes the sum with the tensor of
+# Added up, as the paper may be read, they are decomposed with the tensor of
 # {prf:ref}`Theorem 3.1 <prf-liu2024-thm3_1>`. The residuals of softmax add up to zero, so the sum
-# must be weighted; and with as few neurons as the attack has, its tensor is noise from two images
+# must be weighted; and with as few neurons as the attack has, its tensor is poor from two images
 # on. Decomposed together, the rows need no tensor: their matrices of order two have the same
 # components with other weights ({func}`reconrisk.attacks.recover_features`). With whitened weights
 # and rows, the error of the span hardly grows with the batch while labels differ, as
@@ -174,7 +174,7 @@ study.judge(alg_greedy, tables)
 # whose index is not legible. With the Euclidean norm the wide layer, whose weights are standard
 # normal, dominates; with the number of entries the convolutions count, too. The second reading is
 # the one that helps on this network, most in small batches, unlike in print, and was chosen for that. In
-# the recorded runs it gains nothing; equal weights gain about a decibel, within the errors.
+# the recorded runs it gains nothing; equal weights gain 1.3 ± 0.5 dB.
 
 # %%
 network = ConvNet(torch.Generator(), side=8, channels=24, wide=896)
@@ -262,7 +262,7 @@ study.judge(matching_arms, tables)
 # ({func}`reconrisk.attacks.generative_attack`). A small decoder trained on other pictures stands in. Geiping et al.'s attack
 # runs as published and with the statistics of the batch norms, which the paper grants all attacks. The untrained network's distance
 # decides nothing. {ref}`ST-LPIPS <lpips-weights>`, a trained metric that is not LPIPS, puts the decoder first in the quick run: searched pixels keep noise that it sees.
-# Recorded at 32 pixels, the proposed attack is first in batches of 16 and last in 32.
+# By it, recorded at 32 pixels, the proposed attack is first in batches of 16 and last in 32.
 
 # %%
 from reconrisk.metrics import load_perceptual
