@@ -81,8 +81,7 @@ study.judge(certified, tables)
 # likelihood ratios. Their variance grows like $\exp(T/\sigma^2)$: past $\sqrt T/\sigma$ of about
 # three, most of $\gamma$ sits in outcomes that a million draws do not contain, and $1/N$ times the
 # sum of the largest ratios is mostly too small. An upper bound on the risk must not fail in
-# that direction. One minus $1/N$ times the sum of the other ratios stays at $\gamma$; the paper's
-# Table 2 scatters as this complement does. Taking the threshold from draws without the record and
+# that direction. One minus $1/N$ times the sum of the other ratios stays at $\gamma$. Taking the threshold from draws without the record and
 # the power from draws with it needs no weights either, and gives an interval that holds with the
 # stated probability ({func}`reconrisk.bounds.rero_monte_carlo`).
 

@@ -378,7 +378,7 @@ SAID = (
     ),
     (
         "notebooks/liu2024/04_the_proposed_attack.py",
-        "matching loses {} ± {} dB without noise, {} ± {} under 0.01, and gains {} ± {} under 0.001",
+        "loses {} ± {} dB without noise, {} ± {} under 0.01, and gains {} ± {} under 0.001",
         gains_of_matching,
     ),
     ("book/papers/liu2024.md", "features lose {} dB, in searches", gain_of_features_that_enter),
