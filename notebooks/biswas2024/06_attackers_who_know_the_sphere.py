@@ -130,7 +130,7 @@ print(f"by hand: {exact:.4f}; attacked within 4 errors: {within}")
 # %% [markdown]
 # ## Which mechanism protects better?
 #
-# It depends on what is held equal. Which concentration matches a noise multiplier? Paper D compares at
+# It depends on what is held equal. Paper D compares at
 # equal epsilon; at equal capacity the winner is the other. For one vector the two differ by about a
 # factor of two in every dimension ({prf:ref}`the reason <prf-beyond-matched_vmf>`). The third choice is
 # an equal cosine with the true gradient, on which accuracy depends ({ref}`Mechanism or calibration

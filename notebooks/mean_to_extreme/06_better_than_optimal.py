@@ -167,7 +167,7 @@ study.judge(unknown_scale, tables)
 #   variances over *other* photographs;
 # - the same coefficients, **linear**: so one sees what the prior is worth, and what the code adds.
 #
-# Look at the first row, the noise of the paper's Figure 1. The linear copy is grainy; the coded one
+# In the first row, at Figure 1's noise, the linear copy is grainy; the coded one
 # is not a good copy but the original, to the last bit. In the rows below, at noises of our
 # Figure 6, single bits fail once a value's energy $1/(N\sigma^2)$ falls below one. At 0.004 the code
 # errs more, since it leaves out what it cannot carry without error. With a prior both layers still keep
