@@ -300,6 +300,12 @@ def test_changed_code_is_named(project, session):
     stored = describe_run(session, FIG1, 1.0)
     project.experiment.write_text(project.experiment.read_text() + "\n# changed")
     assert _reasons(stored, session) == {"code: ziller2024/fig1.py changed"}
+    # so it is where other code made but the first of the runs that were put together
+    before = [dataclasses.asdict(stored)] * 2
+    joint = dataclasses.replace(describe_run(session, FIG1, 1.0), earlier=before)
+    assert [str(reason) for reason in explain(FIG1, joint, session)] == [
+        "code: ziller2024/fig1.py changed"
+    ]
     was = project.experiment.read_text()
     project.experiment.write_text(was + "\nfrom reconrisk.risk import _kinds\n")
     assert "code: reconrisk/risk is new" in _reasons(stored, session)

@@ -279,8 +279,10 @@ def explain(exhibit_id: str, stored: Provenance | None, session: Session) -> lis
         )
         if stored_value != asked
     ]
-    for code in (stored.code, *(run["code"] for run in stored.earlier)):
-        reasons += _differences("code", code, now["code"])
+    codes = (stored.code, *(run["code"] for run in stored.earlier))
+    reasons += dict.fromkeys(
+        reason for c in codes for reason in _differences("code", c, now["code"])
+    )
     reasons += _differences("data", stored.data, now["data"])
     if context.data_root is not None or context.profile == "quick":
         # without a data root, a paper's own data cannot be compared
