@@ -42,13 +42,13 @@ DATA = {
     ),
 }
 TRAINING = {
-    "epochs": Parameter("int", 20, 3, "3", "passes over the training pictures", low=1),
+    "epochs": Parameter("int", 12, 3, "3", "passes over the training pictures", low=1),
     "repeats": Parameter(
         "int", 2, 3, "not printed: one, it seems", "networks trained with each setting", low=2
     ),
     "concentrations": Parameter(
         "floats",
-        (75.0, 150.0, 250.0, 400.0),
+        (75.0, 150.0, 400.0),
         LABELS,
         "75 to 400, eight pairs",
         "pairs of noises, named by their concentration",

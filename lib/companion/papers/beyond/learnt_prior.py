@@ -38,7 +38,7 @@ PARAMETERS = {
         "str", "FashionMNIST-20", "FashionMNIST-20", _OURS, "images that the prior does not know"
     ),
     "known": Parameter("int", 4000, 4000, _OURS, "other digits on the attackers' list", 10),
-    "targets": Parameter("int", 200, 1000, _OURS, "digits attacked, one release each", 10),
+    "targets": Parameter("int", 100, 1000, _OURS, "digits attacked, one release each", 10),
     "releases": Parameter("int", 5, 20, _OURS, "releases of every garment", 1),
     "noise_multipliers": Parameter("floats", _SIGMAS, _SIGMAS, _OURS, "sigma", 1e-4),
     "draw_steps": Parameter("int", 20, 20, _OURS, "steps of the reverse diffusion", 1),

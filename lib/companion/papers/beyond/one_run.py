@@ -48,7 +48,7 @@ PARAMETERS = {
     "attacked": Parameter("int", 12, 40, OURS, "records attacked without a prior", low=4),
     "repeats": Parameter("int", 200, 400, OURS, "runs of the analytic attack on each", low=20),
     "iterations": Parameter("int", 200, 600, OURS, "iterations of gradient matching", low=1),
-    "draws": Parameter("int", 16_000, 2000, OURS, "draws of each noise on one direction", low=20),
+    "draws": Parameter("int", 4000, 2000, OURS, "draws of each noise on one direction", low=20),
     "wide_batch": Parameter("int", 3, 5, OURS, "records of the two-layer network's batch", low=1),
     "wide_width": Parameter("int", 20_000, 100_000, OURS, "width of that network", low=100),
 }

@@ -80,7 +80,7 @@ def measure(study: Context) -> Tables:
     gaps = accuracies.gaps_of(table)
     return Tables(
         {
-            "accuracy": table.assign(
+            "accuracy": table.drop(columns=["text"]).assign(
                 epsilon=table["label"].map(epsilon), name=table["data"].map(names)
             ),
             "gaps": gaps.assign(epsilon=gaps["label"].map(epsilon)),

@@ -40,7 +40,7 @@ PARAMETERS = {
         "candidates of a trial; success is averaged over all choices of n of them",
         low=2,
     ),
-    **subsampled.attack_parameters(300),
+    **subsampled.attack_parameters(200),
 }
 SETTLES = (*("hayes2023/fig5a", "hayes2023/fig5b"), *("C-025", "C-026", "C-027", "C-028", "C-029"))
 
