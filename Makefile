@@ -21,6 +21,8 @@ KERNELS ?= fixed
 # page by page, takes a twentieth of the notebooks' time, of some a fifth
 export MALLOC_MMAP_THRESHOLD_ ?= 1073741824
 export MALLOC_TRIM_THRESHOLD_ ?= 4294967296
+# the code is compiled once, not by each of a hundred kernels and workers (half a second each)
+unexport PYTHONDONTWRITEBYTECODE
 
 ifdef PY
 READY :=

@@ -17,11 +17,17 @@ never to the last bit.
 from __future__ import annotations
 
 import os
+import sys
 import warnings
 from collections.abc import Callable, Mapping
+from importlib.abc import MetaPathFinder
+from importlib.machinery import PathFinder
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
+
     import torch
 
 __all__ = ["KERNELS", "SAME_KERNELS", "kernels_in_use", "set_kernels", "take_products"]
@@ -95,16 +101,41 @@ def kernels_in_use() -> dict[str, str]:
 def take_products() -> None:
     """Have NumPy make this process's products of matrices, square roots and logarithms.
 
-    It does where ``RECONRISK_PRODUCTS`` is ``numpy``, and products alone where it is ``products``.
+    It does where ``RECONRISK_PRODUCTS`` is ``numpy``, and products alone where it is ``products``;
+    from PyTorch's import on, which takes a second and a half, and closed forms do without it.
     Derivatives and ``torch.func`` work as before: they are made of these operations.
     """
+    if os.environ.get(_NUMPY) not in ("numpy", "products"):
+        return
+    if "torch" in sys.modules:
+        _register_products()
+    elif not any(isinstance(finder, _AfterTorch) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _AfterTorch())
+
+
+class _AfterTorch(MetaPathFinder):
+    """Registers the products as soon as somebody has imported PyTorch."""
+
+    def find_spec(self, name: str, path: Any, target: object = None) -> ModuleSpec | None:
+        spec = PathFinder.find_spec(name, path) if name == "torch" else None
+        if spec is None or spec.loader is None:
+            return None  # the next finder says whether there is one
+        execute = spec.loader.exec_module
+
+        def exec_module(module: ModuleType) -> None:
+            execute(module)
+            _register_products()
+
+        spec.loader.exec_module = exec_module  # type: ignore[method-assign]
+        return spec
+
+
+def _register_products() -> None:
+    import torch
+
+    if _registered:
+        return
     asked = os.environ.get(_NUMPY)
-    if _registered or asked not in ("numpy", "products"):
-        return
-    try:
-        import torch
-    except ModuleNotFoundError:  # closed forms do without it
-        return
     library = torch.library.Library("aten", "IMPL")
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "(?s).*Overriding a previously registered kernel")

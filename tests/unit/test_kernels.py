@@ -50,8 +50,17 @@ def test_tests_take_them_too():
 
 @pytest.mark.parametrize(("asked", "taken"), [("numpy", "True"), ("", "False")])
 def test_products_are_numpys_where_the_environment_asks_for_it(asked, taken):
-    code = "import companion.study, companion.kernels as k; print(bool(k._registered))"
-    assert _printed(code, RECONRISK_PRODUCTS=asked).split() == [taken]
+    """Whether PyTorch is imported before or after, or somebody has only looked for it."""
+    imports = ["import torch", "import companion.study, companion.kernels as k"]
+    for first, then in (imports, reversed(imports)):
+        code = f"import importlib.util as u; {first}; u.find_spec('torch'); {then}"
+        found = _printed(f"{code}; print(bool(k._registered))", RECONRISK_PRODUCTS=asked)
+        assert found.split() == [taken]
+
+
+def test_who_does_without_pytorch_does_not_wait_for_it():
+    code = "import sys, companion.study, companion.exhibit; print('torch' in sys.modules)"
+    assert _printed(code, RECONRISK_PRODUCTS="numpy").split() == ["False"]
 
 
 @pytest.fixture

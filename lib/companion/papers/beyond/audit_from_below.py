@@ -32,7 +32,7 @@ PARAMETERS = {
     "canaries": Parameter("int", 2000, 8000, _OURS, "in the data of one run", low=100),
     "steps": Parameter("int", 10, 10, _OURS, "T, full batches", low=1),
     "mus": Parameter("floats", _MUS, _MUS, _OURS, "sqrt(T)/sigma", 0.01),
-    "runs": Parameter("int", 600, 10_000, _OURS, "with a canary, and as many without", low=100),
+    "runs": Parameter("int", 1000, 10_000, _OURS, "with a canary, and as many without", low=100),
     "sampling_rate": Parameter("float", 0.2, 0.2, _OURS, "q of the sampled runs", 0.001),
     "sampled_steps": Parameter("int", 30, 30, _OURS, "T of the sampled runs", low=1),
     "delta": Parameter("float", 1e-5, 1e-5, _OURS, "delta of every epsilon", 1e-12),
