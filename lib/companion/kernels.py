@@ -21,7 +21,6 @@ import sys
 import warnings
 from collections.abc import Callable, Mapping
 from importlib.abc import MetaPathFinder
-from importlib.machinery import PathFinder
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -116,10 +115,14 @@ def take_products() -> None:
 class _AfterTorch(MetaPathFinder):
     """Registers the products as soon as somebody has imported PyTorch."""
 
-    def find_spec(self, name: str, path: Any, target: object = None) -> ModuleSpec | None:
-        spec = PathFinder.find_spec(name, path) if name == "torch" else None
+    def find_spec(self, name: str, path: Any, target: Any = None) -> ModuleSpec | None:
+        if name != "torch":
+            return None
+        others = (finder for finder in sys.meta_path if finder is not self)
+        found = (finder.find_spec(name, path, target) for finder in others)
+        spec = next(filter(None, found), None)
         if spec is None or spec.loader is None:
-            return None  # the next finder says whether there is one
+            return spec
         execute = spec.loader.exec_module
 
         def exec_module(module: ModuleType) -> None:

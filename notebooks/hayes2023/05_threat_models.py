@@ -161,7 +161,7 @@ study.judge(fig9, tables)
 # An attacker who does not know the other records cannot subtract their gradients. With four other
 # records that costs little. With 128, the sum of their gradients decides which candidate fits best at
 # every $\varepsilon$, because it hides the target more than the noise does. The paper calls the attack
-# random then; its success stays between 0.13 and 0.19.
+# random then; its recorded success is 0.13 to 0.19.
 
 # %%
 given = (Classifier(784, 10), run, x[:128], y[:128], x[999:1199], y[999:1199])

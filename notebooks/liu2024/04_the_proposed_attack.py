@@ -23,7 +23,7 @@
 # come without one. Here each is added by itself ({func}`reconrisk.attacks.proposed_attack`). The
 # quick profile attacks a small network on patches of photographs of 8 pixels a side, except for Table
 # 2, which reads the gradients of CIFAR-10's own images; the recorded runs take CIFAR-10 pictures of
-# 16 or 32 pixels. Both use a few hundred iterations. The paper attacks ResNet-18 at 32 pixels in 10,000 iterations. It searches the weights of the untrained
+# 16 or 32 pixels. Most use a few hundred iterations. The paper attacks ResNet-18 at 32 pixels in 10,000 iterations. It searches the weights of the untrained
 # network, as do the recorded runs of Tables 3 and 6 and {ref}`the proposed attack <exhibit-liu2024-alg_proposed>`; most quick runs
 # search pixels.
 

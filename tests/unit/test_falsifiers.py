@@ -49,7 +49,7 @@ DIFFERS = ("differs on stand-in data", "differs")
 
 #: targets that only the long run decides: its tables are altered
 LATE = {
-    # three hundred networks do not tell a success of 0.15 from one of 0.17
+    # two hundred networks do not tell a success of 0.15 from one of 0.17
     "hayes2023/fig5": {"C-025"},
     # eight pictures do not tell whether one attack leads another
     "liu2024/table4": {"E-020"},

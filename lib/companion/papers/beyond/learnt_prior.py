@@ -70,7 +70,7 @@ DRAWS = (1.4, 2.05)
 #: how much larger the denoiser's error, over the shrunken copy's, must be on garments than on
 #: digits, errors included; set after a trial with a denoiser of 300 batches
 COSTS = 1.25
-#: up to this noise both are judged: beyond it a few hundred records do not tell
+#: up to this noise both are judged: beyond it a hundred records do not tell
 UP_TO = 0.1
 
 

@@ -39,7 +39,7 @@ PARAMETERS = {
     "noises": Parameter(
         "floats", (0.01,), (0.0, 0.001, 0.01), "0 to 0.1", "noise on the gradient", low=0
     ),
-    "iterations": Parameter("int", 50, 10_000, "10,000", "of each attack", low=20),
+    "iterations": Parameter("int", 80, 10_000, "10,000", "of each attack", low=20),
 }
 SETTLES = ("O-146",)
 CELLS = ("noises", "noise")

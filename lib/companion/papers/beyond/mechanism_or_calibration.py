@@ -56,7 +56,7 @@ PARAMETERS = {
     "digits": Parameter("str", "MNIST-5000", "MNIST", "MNIST", "labelled data set of digits"),
     "batch_sizes": Parameter("ints", (16, 128), (16, 128), "16, 32, 64, 128", "in a batch", low=2),
     "draws": Parameter("int", 8, 12, _OURS, "batches attacked at each batch size", low=3),
-    "iterations": Parameter("int", 60, 2000, "10,000", "iterations of the attack", low=10),
+    "iterations": Parameter("int", 100, 2000, "10,000", "iterations of the attack", low=10),
     "cosines": Parameter("floats", _COSINES, _PAPER_COSINES, _OURS, _ATTACKED, low=1e-4),
     "trained_cosines": Parameter("floats", _TRAINED, _PAPER_TRAINED, _OURS, _NETWORKS, low=1e-4),
     "networks": Parameter("int", 3, 4, _OURS, "networks trained at each setting", low=3),

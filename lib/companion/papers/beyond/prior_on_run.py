@@ -57,7 +57,7 @@ PARAMETERS = {
     "training_rate": Parameter(
         "float", 2.0, 2.0, _OURS, "learning rate; every gradient is clipped", 1e-9
     ),
-    "iterations": Parameter("int", 60, 400, _OURS, "steps of eq. (1)'s search", 1),
+    "iterations": Parameter("int", 120, 400, _OURS, "steps of eq. (1)'s search", 1),
     "rate": Parameter("float", 0.1, 0.05, _OURS, "learning rate of eq. (1)'s search", 1e-9),
     "shown": Parameter("int", 7, 7, _OURS, "position of the target that is shown", 0),
 }

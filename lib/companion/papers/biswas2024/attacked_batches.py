@@ -46,7 +46,7 @@ DATA = {
 }
 ATTACK = {
     **DATA,
-    "iterations": Parameter("int", 120, 10000, "10,000", "iterations of the attack", low=8),
+    "iterations": Parameter("int", 200, 10000, "10,000", "iterations of the attack", low=8),
     "total_variation": Parameter(
         "float", 0.0025, 0.0025, _OURS, "weight of the total variation", low=0.0
     ),

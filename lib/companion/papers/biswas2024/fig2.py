@@ -66,7 +66,7 @@ MUCH = 2.0
 #: either end of eight labels costs at most .15
 FALLING = -0.8
 #: rank correlation of accuracy and epsilon that counts as a rise: an exchange of neighbours among
-#: eight labels costs .024, among the four of a quick run .2
+#: eight labels costs .024, among the three of a quick run .5
 RISING = 0.9
 
 

@@ -29,7 +29,7 @@ PARAMETERS = {
     "trials": runs.trials(120),
     "batch": runs.batch(),
     **runs.SHORTCUT,
-    "law_trials": unprinted.count(20, 100, "models whose inner products are tested", low=5),
+    "law_trials": unprinted.count(40, 100, "models whose inner products are tested", low=5),
     "law_epsilon": unprinted.number(10.0, "epsilon of those models", low=1e-3),
 }
 SETTLES = ("C-009", "C-016")

@@ -23,7 +23,7 @@ PARAMETERS = {
     "learning_rate": runs.learning_rate(1.0, "1 keeps nearly every gradient clipped"),
     "epsilons": runs.epsilons((4, 32), (4, 32)),
     "prior_size": runs.PRIOR_SIZE,
-    "trials": runs.trials(60),
+    "trials": runs.trials(120),
     "batch": runs.batch(),
 }
 

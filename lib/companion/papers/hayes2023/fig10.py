@@ -20,7 +20,7 @@ PARAMETERS = {
     **threat.common_parameters(),
     "max_grad_norm": threat.CLIPPING_NORM,
     "learning_rate": threat.LEARNING_RATE,
-    "trials": threat.trials(50, "trials with a model of their own, a point"),
+    "trials": threat.trials(100, "trials with a model of their own, a point"),
     **threat.shared_parameters(),
 }
 SETTLES = ("C-042",)

@@ -26,7 +26,7 @@ PARAMETERS = {
         (1, 2, 4, 8, 16, 32), (1, 1.4, 2, 2.8, 4, 5.7, 8, 11, 16, 23, 32)
     ),
     "prior_size": runs.PRIOR_SIZE,
-    "trials": runs.trials(50),
+    "trials": runs.trials(60),
     "batch": runs.batch(),
     "model_trials": unprinted.count(40000, 1000000, "simulated trials of Algorithm 3", low=1000),
 }

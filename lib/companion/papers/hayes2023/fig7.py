@@ -25,7 +25,7 @@ PARAMETERS = {
     **threat.common_parameters(quick=499),
     "max_grad_norm": threat.CLIPPING_NORM,
     "learning_rate": threat.LEARNING_RATE,
-    "trials": threat.trials(20, "trials with a model of their own, at the smallest width"),
+    "trials": threat.trials(40, "trials with a model of their own, at the smallest width"),
     **threat.shared_parameters(),
 }
 SETTLES = ("C-036", "C-037", "C-038", "C-059", "E-C-12")

@@ -19,7 +19,7 @@ PARAMETERS = {
     "max_grad_norm": threat.CLIPPING_NORM,
     "learning_rate": threat.LEARNING_RATE,
     "exact_epsilons": threat.epsilons((10.0,), (1.0, 10.0, 40.0), threat.EXACT),
-    "trials": threat.trials(25, "trials with a model of their own, a point"),
+    "trials": threat.trials(50, "trials with a model of their own, a point"),
     **threat.shared_parameters(),
 }
 SETTLES = ("C-041",)

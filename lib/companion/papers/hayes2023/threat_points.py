@@ -98,8 +98,8 @@ def shared_parameters() -> dict[str, Parameter]:
     """The shortcut: many trials along the gradients of a few models."""
     every = "not printed: every trial trains its own model"
     return {
-        "trajectories": Parameter("int", 2, 10, every, "models that trials share, a point", low=2),
-        "shared_trials": Parameter("int", 2000, 20000, every, "trials that share them", low=100),
+        "trajectories": Parameter("int", 3, 10, every, "models that trials share, a point", low=2),
+        "shared_trials": Parameter("int", 3000, 20000, every, "trials that share them", low=100),
         "pool": Parameter("int", 200, 500, "all (not printed)", "records for candidates", low=20),
     }
 

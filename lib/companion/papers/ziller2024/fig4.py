@@ -1,6 +1,5 @@
 """Figure 4: NMI, SSIM and a perceptual distance of the reconstructions of Figure 1."""
 
-import dataclasses
 import functools
 import math
 from collections.abc import Iterator, Sequence
@@ -31,8 +30,6 @@ GOOD, BAD = 0.05, 0.9
 
 PARAMETERS = {
     **MANY_PICTURES,
-    # perceptual distances take four seconds a picture
-    "pictures": dataclasses.replace(MANY_PICTURES["pictures"], quick=2),
     "bins": Parameter("int", 100, 100, "not printed", "histogram bins per side (NMI)", low=2),
 }
 CHOICES = {
