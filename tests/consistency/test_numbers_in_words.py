@@ -508,7 +508,7 @@ SAID = (
     ("book/papers/hayes2023.md", "too small by {} orders of magnitude on MNIST",
      orders_of_magnitude),
     (ERRATA, "{} orders of magnitude larger on MNIST at rho = 0.6", orders_of_magnitude),
-    (C + "05_threat_models.py", "its success stays between {} and {}.", without_subtracting),
+    (C + "05_threat_models.py", "its recorded success is {} to {}.", without_subtracting),
     (DEFENCES, "Measured on CIFAR-10 through EfficientNet-lite0: {}.", below_the_bound_on_colours),
     ("book/papers/biswas2024.md", "the Gaussian's have cosines of {} to {}.",
      cosines_of_gaussian_gradients),
