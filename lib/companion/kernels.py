@@ -21,6 +21,7 @@ import sys
 import warnings
 from collections.abc import Callable, Mapping
 from importlib.abc import MetaPathFinder
+from importlib.util import find_spec as _find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -104,41 +105,46 @@ def take_products() -> None:
     from PyTorch's import on, which takes a second and a half, and closed forms do without it.
     Derivatives and ``torch.func`` work as before: they are made of these operations.
     """
-    if os.environ.get(_NUMPY) not in ("numpy", "products"):
+    asked = os.environ.get(_NUMPY)
+    if asked not in ("numpy", "products"):
         return
-    if "torch" in sys.modules:
-        _register_products()
+    if sys.modules.get("torch") is not None:
+        _register_products(asked)
     elif not any(isinstance(finder, _AfterTorch) for finder in sys.meta_path):
-        sys.meta_path.insert(0, _AfterTorch())
+        sys.meta_path.insert(0, _AfterTorch(asked))
 
 
 class _AfterTorch(MetaPathFinder):
-    """Registers the products as soon as somebody has imported PyTorch."""
+    """Registers the products as soon as somebody has imported PyTorch, which others find."""
 
-    def find_spec(self, name: str, path: Any, target: Any = None) -> ModuleSpec | None:
-        if name != "torch":
+    def __init__(self, asked: str) -> None:
+        self._asked, self._looking = asked, False
+
+    def find_spec(self, name: str, path: object, target: object = None) -> ModuleSpec | None:
+        if name != "torch" or self._looking:
             return None
-        others = (finder for finder in sys.meta_path if finder is not self)
-        found = (finder.find_spec(name, path, target) for finder in others)
-        spec = next(filter(None, found), None)
+        self._looking = True
+        try:
+            spec = _find_spec(name)
+        finally:
+            self._looking = False
         if spec is None or spec.loader is None:
             return spec
         execute = spec.loader.exec_module
 
         def exec_module(module: ModuleType) -> None:
             execute(module)
-            _register_products()
+            _register_products(self._asked)
 
         spec.loader.exec_module = exec_module  # type: ignore[method-assign]
         return spec
 
 
-def _register_products() -> None:
+def _register_products(asked: str) -> None:
     import torch
 
     if _registered:
         return
-    asked = os.environ.get(_NUMPY)
     library = torch.library.Library("aten", "IMPL")
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "(?s).*Overriding a previously registered kernel")

@@ -193,7 +193,8 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert tools is not None
     python = _python(folder / "tools", *tools[1].split())
     source = folder / "source"
-    shutil.copytree(ROOT / "lib" / "reconrisk", source / "lib" / "reconrisk")
+    compiled = shutil.ignore_patterns("__pycache__")  # another process may be writing it
+    shutil.copytree(ROOT / "lib" / "reconrisk", source / "lib" / "reconrisk", ignore=compiled)
     for name in ("pyproject.toml", "MANIFEST.in", "README.md", "LICENSE", *RELEASED[1:]):
         shutil.copy(ROOT / name, source)
     for tool, *arguments in (

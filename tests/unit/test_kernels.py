@@ -58,11 +58,6 @@ def test_products_are_numpys_where_the_environment_asks_for_it(asked, taken):
         assert found.split() == [taken]
 
 
-def test_who_does_without_pytorch_does_not_wait_for_it():
-    code = "import sys, companion.study, companion.exhibit; print('torch' in sys.modules)"
-    assert _printed(code, RECONRISK_PRODUCTS="numpy").split() == ["False"]
-
-
 @pytest.fixture
 def products(monkeypatch):
     """NumPy makes the products, once for all tests of this process."""

@@ -134,12 +134,15 @@ def limit_threads(threads: int = 1) -> Any:
 
 @contextlib.contextmanager
 def _one_thread() -> Iterator[None]:
-    torch = sys.modules.get("torch")
-    before = None if torch is None else torch.get_num_threads()
+    try:
+        import torch  # whether or not a task is the first to: it would compute with all threads
+    except ModuleNotFoundError:  # closed forms do without it
+        torch = None  # type: ignore[assignment]
+    before = torch.get_num_threads() if torch else 1
     limits = limit_threads()
     try:
         yield
     finally:
         limits.restore_original_limits()
-        if torch is not None:
+        if torch:
             torch.set_num_threads(before)
