@@ -58,6 +58,18 @@ def test_products_are_numpys_where_the_environment_asks_for_it(asked, taken):
         assert found.split() == [taken]
 
 
+def test_the_products_are_those_asked_for_when_asked():
+    """Whatever the variable says at PyTorch's import, and if the module is loaded again before."""
+    code = (
+        "import importlib, os, companion.study, companion.kernels as k\n"
+        "importlib.reload(k).take_products(); taken, own = set(), k._elementwise\n"
+        "k._elementwise = lambda name: taken.add(name) or own(name)\n"
+        "del os.environ['RECONRISK_PRODUCTS']; import torch; print(*sorted(taken))"
+    )
+    assert _printed(code, RECONRISK_PRODUCTS="numpy").split() == ["log", "sqrt"]
+    assert _printed(code, RECONRISK_PRODUCTS="products").split() == []
+
+
 @pytest.fixture
 def products(monkeypatch):
     """NumPy makes the products, once for all tests of this process."""

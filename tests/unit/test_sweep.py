@@ -259,6 +259,21 @@ def test_tasks_compute_with_the_threads_asked_for(tasks, workers):
     assert [row["most"] for row in rows] == [1, 1]
 
 
+def test_a_task_that_imports_pytorch_first_has_one_thread_too(tmp_path):
+    task = "def task(t):\n    import torch\n    return {'most': torch.get_num_threads()}\n"
+    (tmp_path / "lazy_task.py").write_text(task)
+    code = (
+        "import sys, lazy_task; from companion.study.sweep import run_sweep\n"
+        "assert 'torch' not in sys.modules; print(run_sweep(lazy_task.task, [{'n': 1}], seed=0))"
+    )
+    paths = os.pathsep.join([str(tmp_path), str(Path(sweep.__file__).parents[2])])
+    environment = {**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "3"}
+    found = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    )
+    assert found.stdout.strip() == "[{'most': 1}]"
+
+
 SCRIPT = """
 import sys
 from sweep_tasks import slow
