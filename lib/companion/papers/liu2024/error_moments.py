@@ -67,7 +67,8 @@ def can_belong_together(
         A_eq=np.append(np.ones(len(_ERRORS)), 0.0)[None],
         b_eq=[1.0],
         bounds=(0, None),
-        method="highs",
+        method="highs-ds",
+        options={"presolve": False},  # takes as long as to solve it
     )
     if found.status != 0:
         raise RuntimeError(f"the linear programme ended with: {found.message}")
