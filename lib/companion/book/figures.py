@@ -180,7 +180,8 @@ def draw_files(wanted: Wanted, folder: Path, digest: str = "") -> bool:
 def save(figure: Figure, folder: Path) -> None:
     """Write a figure in every format; it is laid out once, which is most of the work."""
     with matplotlib.rc_context(_SETTINGS):
-        figure.draw_without_rendering()
+        if (engine := figure.get_layout_engine()) is not None:
+            engine.execute(figure)
         figure.set_layout_engine(None)
         box = figure.get_tightbbox().padded(_PAD)
         for ending in FORMATS:
