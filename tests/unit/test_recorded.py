@@ -17,8 +17,9 @@ from companion.book.gallery import Gallery, Shown
 from companion.book.pages import status_badges
 from companion.book.recorded_pages import recorded_block, recorded_page
 from companion.cli.app import app
-from companion.study import MissingTable, Study, find_exhibit, registry
+from companion.study import MissingTable, Study, find_exhibit, registry, running
 from companion.study.files import seal
+from companion.study.parameters import Settings
 from companion.study.perturbations import smallest_detectable
 from companion.study.provenance import describe_run
 from companion.study.recorded import (
@@ -242,6 +243,31 @@ def test_what_verdicts_would_have_noticed_is_found_once(project, monkeypatch):
     assert {v.target: v.notices for v in found if v.notices} == told != {}
     monkeypatch.setattr(notices, "find_notices", None)  # nothing is left to find
     assert notices.add_notices(recorded, project).judgings[exhibit].verdicts == found
+
+
+def test_what_a_quick_run_beside_a_record_would_have_noticed_is_not_sought(monkeypatch):
+    """The record's verdicts count; a run with other parameters is nobody's but its reader's."""
+    exhibit, other = "ziller2024/fig6", "ziller2024/fig2"
+    assert (ROOT / RECORDED / exhibit).is_dir() and not (ROOT / RECORDED / other).is_dir()
+    targets = {*registry.claims(), *registry.errata(), *registry.exhibits()}
+    told = dict.fromkeys(targets, "told")
+    monkeypatch.setattr(running, "smallest_detectable", lambda module, tables: told)
+
+    def notices_of(tables):
+        result = running.judge(find_exhibit(tables.exhibit).file, tables)
+        return {verdict.notices for verdict in result.verdicts}
+
+    quick = read_tables(ROOT / FOLDER / exhibit)
+    assert notices_of(quick) == {""}
+    own = Settings({**quick.parameters, "picture": 1})
+    for tables in (
+        dataclasses.replace(quick, parameters=own),
+        read_record(ROOT / RECORDED / exhibit).tables,
+        read_tables(ROOT / FOLDER / other),
+        # the record is undecided on stand-ins
+        read_tables(ROOT / FOLDER / "mean_to_extreme" / "fig4"),
+    ):
+        assert notices_of(tables) == {"told"}
 
 
 # --- in the book ----------------------------------------------------------------------------------

@@ -82,7 +82,7 @@ _UNGRADED = WHOLE | BOOLEAN | NAMES
 _MOST = {"larger": 1.0, "smaller": 0.99}
 #: the smallest effect is sought among so many in a decade, in so many decades below the largest
 _A_DECADE, _DECADES = 64, 13
-_NEAR = 10 ** (1 / _A_DECADE)
+_NEAR = 10 ** (1 / 4)
 #: an effect on some rows is of interest if the same on all must be larger by this factor
 _SHARPER = 1.5
 #: as many are printed beside a verdict
@@ -238,12 +238,18 @@ class Detection:
         return self.perturbation.described(self.effect)
 
 
-def smallest_detectable(module: ModuleType, tables: Tables) -> dict[str, str]:
+def smallest_detectable(module: ModuleType, tables: Tables, near: float = _NEAR) -> dict[str, str]:
     """Return, for each target, the smallest effects that would have changed its verdict, in words.
 
     Those of its scenarios, and of up to three columns: those of which the least, in proportion,
     suffices. Scenarios and changes without an effect are named where nothing with an effect is. A
     change that does not apply to these tables (those of other parameters) is left out.
+
+    Parameters
+    ----------
+    near : float
+        The effects on columns are found to within this factor; by default less than two, which
+        takes two thirds of the time of two digits.
     """
     sizes: dict[str, list[str]] = {}
     worlds: dict[str, list[str]] = {}
@@ -252,7 +258,7 @@ def smallest_detectable(module: ModuleType, tables: Tables) -> dict[str, str]:
         for target, size in smallest(module, tables, scenario, before).items():
             (sizes if size else worlds).setdefault(target, []).append(scenario.worded(size))
     told: set[tuple[str, str]] = set()  # two columns may hold the same, in more and fewer runs
-    for one in sorted(find_detections(module, tables), key=lambda d: d.share):
+    for one in sorted(find_detections(module, tables, near), key=lambda d: d.share):
         words = (sizes if one.perturbation.most else worlds).setdefault(one.target, [])
         if len(words) < _PRINTED and (one.target, one.perturbation.words) not in told:
             words.append(one.words)
@@ -377,7 +383,7 @@ def _last(
         return None
     if math.isinf(near):
         return start
-    within = max(1, math.floor(math.log10(near) * _A_DECADE))
+    within = max(1, math.floor(math.log10(near) * _A_DECADE + 1e-9))
     # by decades, then by halves of one: targets have most of the steps tried in common
     high, low = start, (start // _A_DECADE + 1) * _A_DECADE
     while low <= _A_DECADE * _DECADES and target in changed(low):

@@ -134,6 +134,10 @@ class Recorded:
         by_quick = [verdict for exhibit, verdict in quick if exhibit in left]
         return overall([*by_quick, *(v for exhibit, v in recorded if exhibit not in left)])
 
+    def answers(self, exhibit: str, target: str) -> bool:
+        """Whether an exhibit's record counts on a target instead of its quick run."""
+        return any(e == exhibit and self._outranks(e, v) for e, v in self.verdicts_for(target))
+
     def _outranks(self, exhibit: str, verdict: Verdict) -> bool:
         """Whether a recorded verdict counts instead of the quick run's."""
         if verdict.status == "not decided":

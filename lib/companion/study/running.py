@@ -11,12 +11,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from companion.study import inputs, own_images
+from companion.study import inputs, own_images, registry
 from companion.study.cluster import check_scheduler, scheduler_of
 from companion.study.exhibits import Exhibit, describe_figure, find_exhibit, id_of, judge_tables
-from companion.study.parameters import PROFILES, Parameter, resolve
+from companion.study.parameters import PROFILES, Parameter, plain, resolve
 from companion.study.perturbations import smallest_detectable
-from companion.study.records import keep_tables
+from companion.study.recorded import Recorded, judge_record
+from companion.study.records import RECORDED, RecordError, keep_tables, read_record
 from companion.study.results import Result
 from companion.study.session import Context
 from companion.study.tables import Tables
@@ -253,9 +254,34 @@ def measurement(function: Callable[[Any], Tables], module: str = "") -> Callable
 def add_notices(
     module: ModuleType, tables: Tables, verdicts: Iterable[Verdict]
 ) -> tuple[Verdict, ...]:
-    """Return verdicts with the smallest effects that would have changed them."""
+    """Return verdicts with the smallest effects that would have changed them.
+
+    Without them where the run is the quick one and a record answers for all of them: to find what
+    they would have noticed takes longer than all else that is not measured, and pages tell it of
+    the record.
+    """
+    verdicts = tuple(verdicts)
+    if is_answered(tables, {verdict.target for verdict in verdicts}):
+        return verdicts
     found = smallest_detectable(module, tables)
     return tuple(dataclasses.replace(v, notices=found.get(v.target, "")) for v in verdicts)
+
+
+def is_answered(tables: Tables, targets: Iterable[str]) -> bool:
+    """Whether tables are of a quick run as it stands, and a record counts on all its targets."""
+    exhibit, folder = tables.exhibit, registry.project_root() / RECORDED / tables.exhibit
+    if tables.profile != "quick" or tables.own_images or not (folder / "record.json").is_file():
+        return False
+    found = find_exhibit(exhibit)
+    quick = resolve(exhibit, found.parameters, "quick")
+    if plain(dict(tables.parameters)) != plain(dict(quick)):
+        return False
+    try:
+        record = read_record(folder)
+        judged = Recorded({exhibit: record}, (), {exhibit: judge_record(exhibit, record)})
+    except RecordError:
+        return False
+    return all(judged.answers(exhibit, target) for target in targets)
 
 
 def judge(module: ModuleType, tables: Tables) -> Result:
