@@ -5,13 +5,17 @@ from __future__ import annotations
 import base64
 import importlib.util
 import io
+import json
 import os
 import shutil
 import subprocess
 import sys
+import textwrap
+import time
 from pathlib import Path
 
 import nbformat
+import psutil
 import pytest
 from bs4 import BeautifulSoup
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
@@ -183,8 +187,8 @@ def test_a_failing_notebook_fails_the_build_and_says_where(checkout: Path) -> No
 # --- execution --------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[execute.Outcome], str]:
+@pytest.fixture(scope="module", params=[False, True], ids=["own", "copied"])
+def run(request, tmp_path_factory: pytest.TempPathFactory) -> tuple[list[execute.Outcome], str]:
     """Three notebooks, two at a time: one good, one that fails, one whose kernel dies."""
     folder = tmp_path_factory.mktemp("run")
     good = write(folder / "good.ipynb", ("import os\nprint(seed, os.getcwd())", "show"))
@@ -201,6 +205,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[execute.Outcome]
         folder / "out",
         {"seed": 7, "checkpoints": "somewhere"},
         jobs=2,
+        copied=request.param,
         console=Console(file=said, width=200),
     )
     return outcomes, said.getvalue()
@@ -298,6 +303,83 @@ def test_environment_is_put_back(tmp_path: Path, monkeypatch) -> None:
     shown = nbformat.read(outcome[0].path, as_version=4).cells[-1].outputs[0].text
     assert int(shown) >= 1
     assert "OMP_NUM_THREADS" not in os.environ
+
+
+#: all by which a kernel could tell whether it is a copy
+TELLING = """
+import gc, json, math, multiprocessing, os, signal, sys, threading, warnings
+import matplotlib.pyplot, numpy, pandas, scipy.stats, torch._dynamo, companion.exhibit
+from companion import kernels
+print(json.dumps({
+    "path": sys.path, "flags": str(sys.flags), "arguments": sys.argv[:2],
+    "environment": {k: v for k, v in os.environ.items() if k not in ("JPY_PARENT_PID", "TELL")},
+    "parent": os.environ["JPY_PARENT_PID"] == str(os.getppid()),
+    "handlers": [str(signal.getsignal(s)) for s in (signal.SIGCHLD, signal.SIGINT)],
+    "leads": [os.getpid() == os.getpgrp() == os.getsid(0), os.getcwd()],
+    "threads": sorted(thread.name for thread in threading.enumerate()),
+    "collects": [gc.isenabled(), gc.get_threshold()],
+    "warns": sorted(str(one) for one in warnings.filters),
+    "figures": matplotlib.get_backend(), "dpi": matplotlib.rcParams["figure.dpi"],
+    "main": sorted(vars(sys.modules["__main__"])), "finders": [str(type(f)) for f in sys.meta_path],
+    "torch": [torch.get_num_threads(), str(torch.get_default_dtype()), len(kernels._registered)],
+    "modules": sorted(set(sys.modules) - {"companion.book", "companion.book.copied_kernels"}),
+    "workers": multiprocessing.get_context("spawn").Pool(1).map(math.sqrt, [4, 9]),
+}))
+print(numpy.random.rand(), torch.rand(1), file=sys.stderr)
+"""
+
+
+def test_a_copied_kernel_is_like_one_of_its_own(tmp_path: Path) -> None:
+    """But for its own process, parent and random numbers; and no two draw the same."""
+    path = write(tmp_path / "a.ipynb", (TELLING, ""))
+    told, drawn = [], []
+    for copied, names in ((False, "a"), (True, "bc")):
+        quiet = Console(file=io.StringIO())
+        outcomes = execute.execute(
+            [(name, path) for name in names], tmp_path / "out", copied=copied, console=quiet
+        )
+        for outcome in outcomes:
+            assert outcome.failure is None, outcome.failure
+            outputs = nbformat.read(outcome.path, as_version=4).cells[-1].outputs
+            told.append(json.loads(outputs[0].text))
+            drawn += outputs[1].text.split(" ", 1)
+    assert told[0] == told[1] == told[2]
+    assert told[0]["parent"] and all(told[0]["leads"][:1]) and told[0]["workers"] == [2, 3]
+    assert len(set(drawn)) == len(drawn) == 6
+
+
+def test_copies_end_when_the_build_is_killed(tmp_path: Path) -> None:
+    """Neither a kernel is left nor the process that kernels are copied from."""
+    told = tmp_path / "told"
+    waits = f"""
+        import os, time
+        open({str(told)!r}, "a").write(f"{{os.getpid()}} {{os.getppid()}}\\n")
+        time.sleep(120)
+    """
+    path = write(tmp_path / "a.ipynb", (textwrap.dedent(waits), ""))
+    code = f"""
+        import pathlib
+        from companion.book.execute import execute
+        given = [("a", pathlib.Path({str(path)!r}))]
+        execute(given, pathlib.Path({str(tmp_path / "out")!r}), copied=True)
+    """
+    build = subprocess.Popen([sys.executable, "-c", textwrap.dedent(code)], stdout=-3, stderr=-3)
+    try:
+        assert until(lambda: told.is_file() and told.read_text().endswith("\n"), 60)
+        left = [int(number) for number in told.read_text().split()]
+        assert len(left) == 2 and build.pid not in left and all(map(psutil.pid_exists, left))
+    finally:
+        build.kill()
+        build.wait()
+    assert until(lambda: not any(map(psutil.pid_exists, left)), 20)
+
+
+def until(happened, seconds: float) -> bool:
+    """Whether something happens in time."""
+    end = time.monotonic() + seconds
+    while not happened() and time.monotonic() < end:
+        time.sleep(0.1)
+    return happened()
 
 
 @pytest.mark.parametrize(

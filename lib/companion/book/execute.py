@@ -22,12 +22,14 @@ from typing import IO, Any
 
 import nbformat
 import papermill
+from jupyter_client.manager import AsyncKernelManager, KernelManager
 from jupyter_core.utils import ensure_event_loop
 from papermill.clientwrap import PapermillNotebookClient
 from papermill.engines import Engine, papermill_engines
 from papermill.exceptions import PapermillExecutionError
 from rich.console import Console
 
+from companion.book.copied_kernels import copied_kernels
 from companion.kernels import KERNELS
 from companion.study.progress import Row, Work, about_left, show_rows
 from companion.study.stored import EXHIBIT_TAG
@@ -210,6 +212,7 @@ class _Engine(Engine):
         clients: list[PapermillNotebookClient],
         folder: Path,
         errors: IO[bytes],
+        kernels: type[KernelManager],
         start_timeout: int = 60,
         **_: Any,
     ) -> Any:
@@ -225,8 +228,10 @@ class _Engine(Engine):
         client = PapermillNotebookClient(
             nb_man,
             kernel_name=kernel_name,
+            kernel_manager_class=kernels,
             timeout=None,
             startup_timeout=start_timeout,
+            shutdown_kernel="immediate",  # with PyTorch, to end by itself takes a second and more
             record_timing=False,
             resources={"metadata": {"path": str(folder)}},
         )
@@ -262,6 +267,7 @@ def execute(
     *,
     jobs: int = 1,
     kernels: str = "fixed",
+    copied: bool = False,
     console: Console | None = None,
     expected: Mapping[str, float] | None = None,
     finished: Callable[[Outcome], None] = lambda outcome: None,
@@ -281,6 +287,9 @@ def execute(
         How many to run at a time, at least 1.
     kernels : str
         The set of the libraries' machine code, of :data:`companion.kernels.KERNELS`.
+    copied : bool
+        Whether notebooks' kernels are copies of one process, which saves their imports. Copies
+        cannot use CUDA.
     console : Console, optional
         Where progress is shown.
     expected : mapping
@@ -299,11 +308,12 @@ def execute(
     progress = Progress(console, len(notebooks), expected or {}, jobs)
     with (
         _environment(jobs, kernels),
+        copied_kernels() if copied else contextlib.nullcontext(AsyncKernelManager) as manager,
         show_rows(progress.rows, console=console),
         ThreadPoolExecutor(max_workers=jobs) as pool,
     ):
         futures = [
-            pool.submit(_run, name, path, output, parameters or {}, progress, clients)
+            pool.submit(_run, name, path, output, parameters or {}, progress, clients, manager)
             for name, path in notebooks
         ]
         try:
@@ -326,6 +336,7 @@ def _run(
     parameters: Mapping[str, Any],
     progress: Progress,
     clients: list[PapermillNotebookClient],
+    manager: type[KernelManager],
 ) -> Outcome:
     target = output / f"{name}.ipynb"
     log = target.with_suffix(".log")
@@ -347,6 +358,7 @@ def _run(
                 clients=clients,
                 folder=target.parent,
                 errors=errors,
+                kernels=manager,
             )
         except PapermillExecutionError as error:
             failure = _failure(target, f"{error.ename}: {error.evalue}")

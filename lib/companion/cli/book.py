@@ -92,7 +92,7 @@ def build(
         longest = ", ".join(f"{name} ({duration(seconds[name])})" for name, _ in left)
         console.print(f"As stored: {longest}")
     known = sum(seconds.get(name, 0.0) for name, _ in notebooks) / jobs
-    after = "" if only else "; then figures and pages, about 15 min on two cores"
+    after = "" if only else "; then figures and pages, about 4 min on two cores"
     console.print(
         f"{len(notebooks)} notebooks: about {duration(known)} on a machine like that which stored "
         f"them, more if it is busy{after}"
@@ -106,6 +106,7 @@ def build(
                 run,
                 parameters,
                 jobs=jobs,
+                copied=device == "cpu" and len(notebooks) > jobs,
                 console=console,
                 expected={name: seconds[name] for name, _ in notebooks if name in seconds},
             )

@@ -1,0 +1,176 @@
+"""Notebooks' kernels as copies of one process, which has imported what most notebooks import.
+
+Until a kernel has PyTorch, pandas and Matplotlib it takes three seconds of a core; a copy is there
+at once, with the search path, environment, folder and process group of a kernel of its own. It
+cannot tell whether a notebook forgets an import: tests run notebooks in kernels of their own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import random
+import runpy
+import select
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from multiprocessing import Pipe, reduction
+from multiprocessing.connection import Connection
+from typing import Any
+
+from jupyter_client.manager import AsyncKernelManager
+
+__all__ = ["copied_kernels", "serve"]
+
+#: what most notebooks import; PyTorch's optimisers the last, when they are first used
+_IMPORTED = (
+    "ipykernel.kernelapp",
+    "matplotlib.pyplot",
+    "scipy.stats",
+    "companion.exhibit",
+    "torch",
+    "torch._dynamo",
+)
+#: with what Jupyter starts a kernel
+_KERNEL = ("-m", "ipykernel_launcher")
+
+
+@contextlib.contextmanager
+def copied_kernels() -> Iterator[type[AsyncKernelManager]]:
+    """Yield a class of managers whose kernels are copies, for as long as the block runs.
+
+    On systems that cannot watch another's child (all but Linux) and where the notebook asks for
+    another Python, they are kernels of their own.
+    """
+    if not hasattr(os, "pidfd_open"):
+        yield AsyncKernelManager
+        return
+    ours, theirs = Pipe()
+    code = f"from {__name__} import serve; serve({theirs.fileno()})"
+    server = subprocess.Popen(
+        [sys.executable, "-c", code],
+        pass_fds=[theirs.fileno()],
+        stdin=subprocess.DEVNULL,
+        start_new_session=True,  # an interrupt of the terminal is for us to hand on
+    )
+    theirs.close()
+    attributes = {"connection": ours, "lock": threading.Lock()}
+    try:
+        yield type("CopiedKernels", (_Manager,), attributes)
+    finally:
+        with contextlib.suppress(OSError):  # it may have ended
+            ours.send(None)
+        ours.close()
+        server.wait()
+
+
+class _Manager(AsyncKernelManager):
+    """Starts kernels by asking the server, in place of starting Python."""
+
+    connection: Connection
+    lock: threading.Lock
+
+    async def _async_launch_kernel(self, kernel_cmd: list[str], **kw: Any) -> None:
+        if kernel_cmd[0] != sys.executable or tuple(kernel_cmd[1:3]) != _KERNEL:
+            return await super()._async_launch_kernel(kernel_cmd, **kw)
+        try:
+            with self.lock:
+                self.connection.send((kernel_cmd[3:], dict(kw["env"]), kw["cwd"]))
+                reduction.send_handle(self.connection, kw["stderr"].fileno(), 0)
+                pid = self.connection.recv()
+        except (OSError, EOFError):
+            raise RuntimeError("the process that kernels are copied from has ended") from None
+        kernel: Any = self.provisioner
+        kernel.process = _Copy(pid)
+        kernel.pid = kernel.pgid = pid
+        kernel.cwd = kw["cwd"]
+        self._reconcile_connection_info(kernel.connection_info)
+
+
+class _Copy:
+    """What a manager asks of a kernel's process, which is another process's child."""
+
+    stdin = stdout = stderr = None
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self._descriptor: int | None = os.pidfd_open(pid)
+
+    def poll(self) -> int | None:
+        """Return None while it runs, then 0: its exit status is its parent's to know."""
+        if self._descriptor is not None and select.select([self._descriptor], [], [], 0)[0]:
+            os.close(self._descriptor)
+            self._descriptor = None
+        return None if self._descriptor is not None else 0
+
+    def wait(self) -> int:
+        """Wait for its end."""
+        if self._descriptor is not None:
+            select.select([self._descriptor], [], [])
+        return self.poll() or 0
+
+    def send_signal(self, number: int) -> None:
+        """Send it a signal, unless it has ended."""
+        if self._descriptor is not None:
+            signal.pidfd_send_signal(self._descriptor, number)
+
+    def kill(self) -> None:
+        """End it."""
+        self.send_signal(signal.SIGKILL)
+
+    def terminate(self) -> None:
+        """Ask it to end."""
+        self.send_signal(signal.SIGTERM)
+
+
+# In the server's process ------------------------------------------------------------------------
+
+
+def serve(descriptor: int) -> None:
+    """Become a kernel as often as one is asked for over a connection; end when it is closed."""
+    if sys.path[0] == "":  # as ipykernel_launcher does before it imports anything
+        del sys.path[0]
+    # what ipykernel and Matplotlib read when they are imported: whose end ends a kernel, and where
+    # its figures go
+    os.environ["JPY_PARENT_PID"] = str(os.getpid())
+    os.environ.setdefault("MPLBACKEND", "module://matplotlib_inline.backend_inline")
+    for name in _IMPORTED:
+        importlib.import_module(name)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the system forgets copies that have ended
+    with Connection(descriptor) as connection:
+        while True:
+            try:
+                request = connection.recv()
+            except EOFError:  # whoever asked was killed
+                return
+            if request is None:
+                return
+            arguments, environment, folder = request
+            errors = reduction.recv_handle(connection)
+            if os.fork() == 0:
+                break
+            os.close(errors)
+        os.setsid()
+        connection.send(os.getpid())
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    os.environ.update(environment)
+    os.chdir(folder)
+    os.dup2(errors, 2)
+    os.close(errors)
+    _draw_anew()
+    sys.argv = [_KERNEL[1], *arguments]
+    runpy.run_module(_KERNEL[1], run_name="__main__", alter_sys=True)
+
+
+def _draw_anew() -> None:
+    """Let unseeded generators of copies draw different numbers."""
+    import numpy as np
+    import torch
+
+    random.seed()
+    np.random.seed()  # noqa: NPY002
+    torch.seed()
