@@ -25,6 +25,20 @@ def results():
     return stored.read(ROOT).results
 
 
+@pytest.fixture(scope="module")
+def pictures():
+    """Size and number of axes of each stored figure, by exhibit."""
+    outputs = {
+        exhibit_id: [output.get("data", {}) for output in cell["outputs"]]
+        for path in stored.notebooks(ROOT)
+        for exhibit_id, cell in stored.exhibit_cells(json.loads(path.read_text("utf-8"))).items()
+    }
+    return {
+        exhibit_id: ["".join(data["text/plain"]) for data in all_data if "image/png" in data]
+        for exhibit_id, all_data in outputs.items()
+    }
+
+
 def test_every_exhibit_has_its_tables(results):
     assert EXHIBITS == sorted(results)
 
@@ -60,7 +74,7 @@ def test_stored_tables_are_judged_as_the_notebook_says(results, exhibit_id):
 
 
 @pytest.mark.parametrize("exhibit_id", [e for e in EXHIBITS if find_exhibit(e).is_drawn])
-def test_stored_tables_are_drawn(results, exhibit_id, tmp_path):
+def test_stored_tables_are_drawn(results, pictures, exhibit_id):
     from matplotlib import pyplot as plt
     from matplotlib.text import Text
 
@@ -68,6 +82,7 @@ def test_stored_tables_are_drawn(results, exhibit_id, tmp_path):
     tables = read_tables(ROOT / FOLDER / exhibit_id)
     before = plt.get_fignums()
     figure = exhibit.draw(tables)
+    assert pictures[exhibit_id] == [repr(figure)], "make refresh ARGS=--judge draws it again"
     figure.draw_without_rendering()  # what is wrong with a text or an axis shows here
     assert plt.get_fignums() == before, "a figure is left open, and a notebook would show it twice"
     assert figure.get_size_inches()[0] < 8.41, "it is wider than the page, which would shrink it"

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import importlib.util
 import io
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import textwrap
@@ -22,7 +24,16 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from rich.console import Console
 from typer.testing import CliRunner
 
-from companion.book import downloads, execute, markdown, pages, refresh, sources, stage
+from companion.book import (
+    copied_kernels,
+    downloads,
+    execute,
+    markdown,
+    pages,
+    refresh,
+    sources,
+    stage,
+)
 from companion.book.gallery import Gallery, Shown, gallery
 from companion.cli import book
 from companion.study import registry
@@ -31,6 +42,7 @@ from companion.study.typeset import typeset
 from companion.study.verdicts import Verdict
 
 ROOT = registry.project_root()
+linux = pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="kernels are copied on Linux")
 PARAMETERS = 'profile = "quick"\nseed = 0\nrate = 0.5\noverrides = {}'
 
 
@@ -305,30 +317,38 @@ def test_environment_is_put_back(tmp_path: Path, monkeypatch) -> None:
     assert "OMP_NUM_THREADS" not in os.environ
 
 
-#: all by which a kernel could tell whether it is a copy
+#: by what a kernel could tell that it is a copy
 TELLING = """
-import gc, json, math, multiprocessing, os, signal, sys, threading, warnings
-import matplotlib.pyplot, numpy, pandas, scipy.stats, torch._dynamo, companion.exhibit
+import companion.study, companion.exhibit
+import gc, json, multiprocessing, os, pathlib, signal, sys, threading, warnings
+import matplotlib.pyplot, numpy, pandas, scipy.stats, torch._dynamo
 from companion import kernels
+pathlib.Path("beside.py").write_text("def double(x):\\n    return 2 * x\\n")
+import beside
+with multiprocessing.get_context("spawn").Pool(1) as pool:
+    doubled = pool.map(beside.double, [4, 9])
 print(json.dumps({
-    "path": sys.path, "flags": str(sys.flags), "arguments": sys.argv[:2],
-    "environment": {k: v for k, v in os.environ.items() if k not in ("JPY_PARENT_PID", "TELL")},
+    "copy": sys.orig_argv[1] == "-c", "arguments": sys.argv[:2],
+    "path": sys.path, "flags": str(sys.flags),
+    "environment": {k: v for k, v in os.environ.items() if k != "JPY_PARENT_PID"},
     "parent": os.environ["JPY_PARENT_PID"] == str(os.getppid()),
     "handlers": [str(signal.getsignal(s)) for s in (signal.SIGCHLD, signal.SIGINT)],
     "leads": [os.getpid() == os.getpgrp() == os.getsid(0), os.getcwd()],
     "threads": sorted(thread.name for thread in threading.enumerate()),
     "collects": [gc.isenabled(), gc.get_threshold()],
     "warns": sorted(str(one) for one in warnings.filters),
-    "figures": matplotlib.get_backend(), "dpi": matplotlib.rcParams["figure.dpi"],
-    "main": sorted(vars(sys.modules["__main__"])), "finders": [str(type(f)) for f in sys.meta_path],
+    "shows": [matplotlib.get_backend(), matplotlib.rcParams["figure.dpi"]],
+    "tables": [pandas.get_option("display.max_columns"), str(numpy.geterr())],
+    "main": sorted(vars(sys.modules["__main__"])),
     "torch": [torch.get_num_threads(), str(torch.get_default_dtype()), len(kernels._registered)],
     "modules": sorted(set(sys.modules) - {"companion.book", "companion.book.copied_kernels"}),
-    "workers": multiprocessing.get_context("spawn").Pool(1).map(math.sqrt, [4, 9]),
+    "doubled": doubled,
 }))
-print(numpy.random.rand(), torch.rand(1), file=sys.stderr)
+print(numpy.random.rand(), torch.rand(1).item(), file=sys.stderr)
 """
 
 
+@linux
 def test_a_copied_kernel_is_like_one_of_its_own(tmp_path: Path) -> None:
     """But for its own process, parent and random numbers; and no two draw the same."""
     path = write(tmp_path / "a.ipynb", (TELLING, ""))
@@ -341,37 +361,71 @@ def test_a_copied_kernel_is_like_one_of_its_own(tmp_path: Path) -> None:
         for outcome in outcomes:
             assert outcome.failure is None, outcome.failure
             outputs = nbformat.read(outcome.path, as_version=4).cells[-1].outputs
-            told.append(json.loads(outputs[0].text))
-            drawn += outputs[1].text.split(" ", 1)
+            said = {
+                stream: "".join(o.text for o in outputs if o.name == stream)
+                for stream in ("stdout", "stderr")
+            }
+            told.append(json.loads(said["stdout"]))
+            assert told[-1].pop("copy") == copied
+            drawn += said["stderr"].splitlines()[-1].split()
     assert told[0] == told[1] == told[2]
-    assert told[0]["parent"] and all(told[0]["leads"][:1]) and told[0]["workers"] == [2, 3]
-    assert len(set(drawn)) == len(drawn) == 6
+    assert told[0]["parent"] and told[0]["leads"][0] and told[0]["doubled"] == [8, 18]
+    assert told[0]["torch"][2] == 1 and told[0]["tables"][0] == 20
+    assert len(set(drawn)) == 6
 
 
-def test_copies_end_when_the_build_is_killed(tmp_path: Path) -> None:
-    """Neither a kernel is left nor the process that kernels are copied from."""
-    told = tmp_path / "told"
-    waits = f"""
-        import os, time
-        open({str(told)!r}, "a").write(f"{{os.getpid()}} {{os.getppid()}}\\n")
-        time.sleep(120)
-    """
-    path = write(tmp_path / "a.ipynb", (textwrap.dedent(waits), ""))
+@linux
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+def test_copies_end_with_the_build(tmp_path: Path, number: int) -> None:
+    """Killed while a kernel runs, or interrupted while the copied process imports."""
+    told, kernels = tmp_path / "told", number == signal.SIGKILL
+    cell = f"import time\nopen({str(told)!r}, 'w').close()\ntime.sleep(120)"
+    path = write(tmp_path / "a.ipynb", (cell, ""))
     code = f"""
         import pathlib
         from companion.book.execute import execute
         given = [("a", pathlib.Path({str(path)!r}))]
         execute(given, pathlib.Path({str(tmp_path / "out")!r}), copied=True)
     """
-    build = subprocess.Popen([sys.executable, "-c", textwrap.dedent(code)], stdout=-3, stderr=-3)
-    try:
-        assert until(lambda: told.is_file() and told.read_text().endswith("\n"), 60)
-        left = [int(number) for number in told.read_text().split()]
-        assert len(left) == 2 and build.pid not in left and all(map(psutil.pid_exists, left))
-    finally:
-        build.kill()
-        build.wait()
-    assert until(lambda: not any(map(psutil.pid_exists, left)), 20)
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    with subprocess.Popen([sys.executable, "-c", textwrap.dedent(code)], **quiet) as build:
+        try:
+            begun = psutil.Process(build.pid)
+            assert until(
+                lambda: told.is_file() if number == signal.SIGKILL else begun.children(), 60
+            )
+            left = [one.pid for one in begun.children(recursive=True)]
+            assert len(left) == 1 + (number == signal.SIGKILL)
+            build.send_signal(number)
+            build.wait(20)
+        finally:
+            build.kill()
+    assert until(lambda: not any(map(runs, left)), 20)
+    assert told.exists() == kernels
+
+
+@linux
+def test_kernels_are_their_own_where_nothing_can_be_copied(tmp_path: Path, monkeypatch) -> None:
+    path = write(tmp_path / "a.ipynb", ("import sys\nprint(sys.orig_argv[1])", ""))
+
+    def started_with() -> str:
+        quiet = Console(file=io.StringIO())
+        outcome = execute.execute([("a", path)], tmp_path / "out", copied=True, console=quiet)[0]
+        assert outcome.failure is None, outcome.failure
+        return nbformat.read(outcome.path, as_version=4).cells[-1].outputs[0].text.strip()
+
+    with monkeypatch.context() as patched:
+        patched.setattr(copied_kernels, "__name__", "nowhere")  # the process ends before it serves
+        assert started_with() == "-m"
+    monkeypatch.delattr(os, "pidfd_open")
+    assert started_with() == "-m"
+
+
+def runs(pid: int) -> bool:
+    """Whether a process has not ended; one that nobody has asked for its status has."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    return False
 
 
 def until(happened, seconds: float) -> bool:

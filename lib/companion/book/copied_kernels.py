@@ -1,6 +1,6 @@
 """Notebooks' kernels as copies of one process, which has imported what most notebooks import.
 
-Until a kernel has PyTorch, pandas and Matplotlib it takes three seconds of a core; a copy is there
+Until a kernel has PyTorch, SciPy and Matplotlib it takes three seconds of a core; a copy is there
 at once, with the search path, environment, folder and process group of a kernel of its own. It
 cannot tell whether a notebook forgets an import: tests run notebooks in kernels of their own.
 """
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import multiprocessing.process
 import os
 import random
 import runpy
@@ -26,27 +27,23 @@ from jupyter_client.manager import AsyncKernelManager
 
 __all__ = ["copied_kernels", "serve"]
 
-#: what most notebooks import; PyTorch's optimisers the last, when they are first used
-_IMPORTED = (
-    "ipykernel.kernelapp",
-    "matplotlib.pyplot",
-    "scipy.stats",
-    "companion.exhibit",
-    "torch",
-    "torch._dynamo",
-)
+#: what most notebooks import; PyTorch's optimisers the last, when they are first used. Not pandas:
+#: where it is imported outside a kernel it shows other tables
+_IMPORTED = ("ipykernel.kernelapp", "matplotlib.pyplot", "scipy.stats", "torch", "torch._dynamo")
 #: with what Jupyter starts a kernel
-_KERNEL = ("-m", "ipykernel_launcher")
+_KERNEL = "ipykernel_launcher"
 
 
 @contextlib.contextmanager
 def copied_kernels() -> Iterator[type[AsyncKernelManager]]:
     """Yield a class of managers whose kernels are copies, for as long as the block runs.
 
-    On systems that cannot watch another's child (all but Linux) and where the notebook asks for
-    another Python, they are kernels of their own.
+    They are kernels of their own where the system cannot watch another's child (others than Linux
+    cannot), the notebook asks for another Python, or the copied process ends.
     """
-    if not hasattr(os, "pidfd_open"):
+    try:
+        os.close(os.pidfd_open(os.getpid()))
+    except (AttributeError, OSError):
         yield AsyncKernelManager
         return
     ours, theirs = Pipe()
@@ -60,10 +57,16 @@ def copied_kernels() -> Iterator[type[AsyncKernelManager]]:
     theirs.close()
     attributes = {"connection": ours, "lock": threading.Lock()}
     try:
+        with contextlib.suppress(OSError, EOFError):
+            # here and not in the threads that ask for kernels: an interrupt must reach us
+            ours.recv()
         yield type("CopiedKernels", (_Manager,), attributes)
-    finally:
-        with contextlib.suppress(OSError):  # it may have ended
+        with contextlib.suppress(OSError):
             ours.send(None)
+    except BaseException:
+        server.kill()
+        raise
+    finally:
         ours.close()
         server.wait()
 
@@ -75,15 +78,17 @@ class _Manager(AsyncKernelManager):
     lock: threading.Lock
 
     async def _async_launch_kernel(self, kernel_cmd: list[str], **kw: Any) -> None:
-        if kernel_cmd[0] != sys.executable or tuple(kernel_cmd[1:3]) != _KERNEL:
+        python, *_ = kernel_cmd
+        if python != sys.executable or _KERNEL not in kernel_cmd:
             return await super()._async_launch_kernel(kernel_cmd, **kw)
+        arguments = kernel_cmd[kernel_cmd.index(_KERNEL) + 1 :]
         try:
             with self.lock:
-                self.connection.send((kernel_cmd[3:], dict(kw["env"]), kw["cwd"]))
+                self.connection.send((arguments, dict(kw["env"]), kw["cwd"]))
                 reduction.send_handle(self.connection, kw["stderr"].fileno(), 0)
                 pid = self.connection.recv()
         except (OSError, EOFError):
-            raise RuntimeError("the process that kernels are copied from has ended") from None
+            return await super()._async_launch_kernel(kernel_cmd, **kw)
         kernel: Any = self.provisioner
         kernel.process = _Copy(pid)
         kernel.pid = kernel.pgid = pid
@@ -116,7 +121,8 @@ class _Copy:
     def send_signal(self, number: int) -> None:
         """Send it a signal, unless it has ended."""
         if self._descriptor is not None:
-            signal.pidfd_send_signal(self._descriptor, number)
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._descriptor, number)
 
     def kill(self) -> None:
         """End it."""
@@ -140,30 +146,35 @@ def serve(descriptor: int) -> None:
     os.environ.setdefault("MPLBACKEND", "module://matplotlib_inline.backend_inline")
     for name in _IMPORTED:
         importlib.import_module(name)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the system forgets copies that have ended
     with Connection(descriptor) as connection:
+        connection.send("ready")
         while True:
             try:
                 request = connection.recv()
             except EOFError:  # whoever asked was killed
                 return
+            with contextlib.suppress(ChildProcessError):  # copies that have ended
+                while os.waitpid(-1, os.WNOHANG)[0]:
+                    pass
             if request is None:
                 return
-            arguments, environment, folder = request
             errors = reduction.recv_handle(connection)
-            if os.fork() == 0:
+            pid = os.fork()
+            if pid == 0:
                 break
             os.close(errors)
-        os.setsid()
-        connection.send(os.getpid())
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            connection.send(pid)
+    arguments, environment, folder = request
+    os.setsid()
     os.environ.update(environment)
     os.chdir(folder)
+    # where worker processes look for modules
+    multiprocessing.process.ORIGINAL_DIR = os.getcwd()  # type: ignore[attr-defined]
     os.dup2(errors, 2)
     os.close(errors)
     _draw_anew()
-    sys.argv = [_KERNEL[1], *arguments]
-    runpy.run_module(_KERNEL[1], run_name="__main__", alter_sys=True)
+    sys.argv = [_KERNEL, *arguments]
+    runpy.run_module(_KERNEL, run_name="__main__", alter_sys=True)
 
 
 def _draw_anew() -> None:

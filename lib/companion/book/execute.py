@@ -288,8 +288,8 @@ def execute(
     kernels : str
         The set of the libraries' machine code, of :data:`companion.kernels.KERNELS`.
     copied : bool
-        Whether notebooks' kernels are copies of one process, which saves their imports. Copies
-        cannot use CUDA.
+        Whether notebooks' kernels are copies of one process, which saves their imports. Not for
+        CUDA, which a copy could not use if an import had.
     console : Console, optional
         Where progress is shown.
     expected : mapping

@@ -106,7 +106,7 @@ def build(
                 run,
                 parameters,
                 jobs=jobs,
-                copied=device == "cpu" and len(notebooks) > jobs,
+                copied=parameters["device"] == "cpu" and len(notebooks) > jobs,
                 console=console,
                 expected={name: seconds[name] for name, _ in notebooks if name in seconds},
             )
