@@ -91,8 +91,6 @@ def browser() -> Iterator[object]:
 
     found = _find_chromium()
     with sync_playwright() as playwright:
-        # without a thread to compose each page a load takes three quarters of the time
-        arguments = ["--no-sandbox", "--disable-threaded-compositing"]
-        chromium = playwright.chromium.launch(executable_path=found, args=arguments)
+        chromium = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
         yield chromium
         chromium.close()
