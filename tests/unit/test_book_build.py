@@ -382,7 +382,8 @@ def test_copies_end_with_the_build(tmp_path: Path, number: int) -> None:
     cell = f"import time\nopen({str(told)!r}, 'w').close()\ntime.sleep(120)"
     path = write(tmp_path / "a.ipynb", (cell, ""))
     code = f"""
-        import pathlib
+        import pathlib, signal
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored by what runs unattended
         from companion.book.execute import execute
         given = [("a", pathlib.Path({str(path)!r}))]
         execute(given, pathlib.Path({str(tmp_path / "out")!r}), copied=True)
