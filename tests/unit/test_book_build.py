@@ -42,7 +42,7 @@ from companion.study.typeset import typeset
 from companion.study.verdicts import Verdict
 
 ROOT = registry.project_root()
-linux = pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="kernels are copied on Linux")
+linux = pytest.mark.skipif(not copied_kernels.can_watch(), reason="kernels are copied on Linux")
 PARAMETERS = 'profile = "quick"\nseed = 0\nrate = 0.5\noverrides = {}'
 
 

@@ -25,7 +25,7 @@ from typing import Any
 
 from jupyter_client.manager import AsyncKernelManager
 
-__all__ = ["copied_kernels", "serve"]
+__all__ = ["can_watch", "copied_kernels", "serve"]
 
 #: what most notebooks import; PyTorch's optimisers the last, when they are first used. Not pandas:
 #: where it is imported outside a kernel it shows other tables
@@ -41,9 +41,7 @@ def copied_kernels() -> Iterator[type[AsyncKernelManager]]:
     They are kernels of their own where the system cannot watch another's child (others than Linux
     cannot), the notebook asks for another Python, or the copied process ends.
     """
-    try:
-        os.close(os.pidfd_open(os.getpid()))
-    except (AttributeError, OSError):
+    if not can_watch():
         yield AsyncKernelManager
         return
     ours, theirs = Pipe()
@@ -51,6 +49,7 @@ def copied_kernels() -> Iterator[type[AsyncKernelManager]]:
     server = subprocess.Popen(
         [sys.executable, "-c", code],
         pass_fds=[theirs.fileno()],
+        env=dict(os.environ),  # without what libraries have set behind Python's back
         stdin=subprocess.DEVNULL,
         start_new_session=True,  # an interrupt of the terminal is for us to hand on
     )
@@ -69,6 +68,15 @@ def copied_kernels() -> Iterator[type[AsyncKernelManager]]:
     finally:
         ours.close()
         server.wait()
+
+
+def can_watch() -> bool:
+    """Return whether the system lets a process watch one that is not its child."""
+    try:
+        os.close(os.pidfd_open(os.getpid()))
+    except (AttributeError, OSError):
+        return False
+    return True
 
 
 class _Manager(AsyncKernelManager):
