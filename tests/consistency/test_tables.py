@@ -82,7 +82,7 @@ def test_stored_tables_are_drawn(results, pictures, exhibit_id):
     tables = read_tables(ROOT / FOLDER / exhibit_id)
     before = plt.get_fignums()
     figure = exhibit.draw(tables)
-    assert pictures[exhibit_id] == [repr(figure)], "make refresh ARGS=--judge draws it again"
+    assert pictures[exhibit_id] == [repr(figure)], "older than what draws it: run its notebook"
     figure.draw_without_rendering()  # what is wrong with a text or an axis shows here
     assert plt.get_fignums() == before, "a figure is left open, and a notebook would show it twice"
     assert figure.get_size_inches()[0] < 8.41, "it is wider than the page, which would shrink it"

@@ -13,7 +13,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 from pathlib import Path
 
 import nbformat
@@ -40,6 +39,7 @@ from companion.study import registry
 from companion.study.results import RESULT_MIME
 from companion.study.typeset import typeset
 from companion.study.verdicts import Verdict
+from waiting import wait_until
 
 ROOT = registry.project_root()
 linux = pytest.mark.skipif(not copied_kernels.can_watch(), reason="kernels are copied on Linux")
@@ -392,16 +392,14 @@ def test_copies_end_with_the_build(tmp_path: Path, number: int) -> None:
     with subprocess.Popen([sys.executable, "-c", textwrap.dedent(code)], **quiet) as build:
         try:
             begun = psutil.Process(build.pid)
-            assert until(
-                lambda: told.is_file() if number == signal.SIGKILL else begun.children(), 60
-            )
+            wait_until(told.is_file if kernels else begun.children)
             left = [one.pid for one in begun.children(recursive=True)]
-            assert len(left) == 1 + (number == signal.SIGKILL)
+            assert len(left) == 1 + kernels
             build.send_signal(number)
             build.wait(20)
         finally:
             build.kill()
-    assert until(lambda: not any(map(runs, left)), 20)
+    wait_until(lambda: not any(map(runs, left)), 20)
     assert told.exists() == kernels
 
 
@@ -427,14 +425,6 @@ def runs(pid: int) -> bool:
     with contextlib.suppress(psutil.NoSuchProcess):
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     return False
-
-
-def until(happened, seconds: float) -> bool:
-    """Whether something happens in time."""
-    end = time.monotonic() + seconds
-    while not happened() and time.monotonic() < end:
-        time.sleep(0.1)
-    return happened()
 
 
 @pytest.mark.parametrize(

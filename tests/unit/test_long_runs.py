@@ -21,6 +21,7 @@ from companion.study import progress as study_progress
 from companion.study import registry
 from companion.study.progress import duration, progress_of
 from companion.study.records import read_record
+from waiting import wait_until
 
 FIG1, TABLE1 = "ziller2024/fig1", "ziller2024/table1"
 
@@ -87,13 +88,6 @@ def command(project, tmp_path, monkeypatch):
     return start
 
 
-def _wait_for(condition, seconds=60):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.02)
-
-
 def _ran(tmp_path) -> list[int]:
     return [int(line) for line in (tmp_path / "ran").read_text().split()]
 
@@ -103,7 +97,7 @@ def test_an_interrupt_keeps_what_is_done_and_the_command_it_names_goes_on(comman
     asked = ["run", TABLE1, FIG1, "--workers", "2", "--no-figure"]
     process = command(*asked)
     tasks = tmp_path / "work" / "companion-out" / "ziller2024-fig1" / "tasks"
-    _wait_for(lambda: len(list(tasks.rglob("*.json"))) >= 4)
+    wait_until(lambda: len(list(tasks.rglob("*.json"))) >= 4)
     os.killpg(process.pid, signal.SIGINT)
     start = time.monotonic()
     _, said = process.communicate(timeout=30)
@@ -144,7 +138,7 @@ def test_an_interrupt_while_workers_start_says_no_more_than_that(command, monkey
             return [p for p in psutil.Process(process.pid).children() if "spawn" in _line(p)]
         return []
 
-    _wait_for(lambda: len(workers()) == 2)
+    wait_until(lambda: len(workers()) == 2)
     time.sleep(0.15)  # they load their libraries, and have not come to ignoring interrupts
     os.killpg(process.pid, signal.SIGINT)
     _, said = process.communicate(timeout=30)

@@ -9,7 +9,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import warnings
 from pathlib import Path
 
@@ -19,6 +18,7 @@ import pytest
 
 from companion.study import progress, sweep
 from companion.study.sweep import SweepError, as_table, run_sweep, task_key, task_seed
+from waiting import wait_until
 
 TASKS = '''
 import os
@@ -299,13 +299,6 @@ def _start(tmp_path, workers, **more):
     )
 
 
-def _wait_until(condition, seconds=30.0):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "nothing happened"
-        time.sleep(0.01)
-
-
 def _alive(folder):
     """Processes that work in a sweep of this test: they name its folder or were started by one."""
     text = str(folder).encode()
@@ -322,11 +315,11 @@ def _alive(folder):
 def test_a_killed_sweep_resumes_without_losing_or_repeating_a_task(tasks, tmp_path, workers):
     store, log = tmp_path / "store", tmp_path / "log"
     process = _start(tmp_path, workers)
-    _wait_until(lambda: len(list(store.glob("*.json"))) >= 3)
+    wait_until(lambda: len(list(store.glob("*.json"))) >= 3, 30)
     process.send_signal(signal.SIGKILL)
     process.wait()
     if Path("/proc/self/environ").exists():
-        _wait_until(lambda: not _alive(tmp_path))  # the workers end with their parent
+        wait_until(lambda: not _alive(tmp_path), 30)  # the workers end with their parent
     started = [int(n) for n in log.read_text().split()]
     finished = {json.loads(p.read_text())["task"]["n"] for p in store.glob("*.json")}
     assert 3 <= len(finished) < 12
@@ -351,7 +344,7 @@ def test_a_killed_sweep_resumes_without_losing_or_repeating_a_task(tasks, tmp_pa
 def test_an_interrupt_ends_the_workers_and_keeps_what_is_done(tasks, tmp_path):
     store = tmp_path / "store"
     process = _start(tmp_path, 2, stderr=subprocess.PIPE, start_new_session=True)
-    _wait_until(lambda: len(list(store.glob("*.json"))) >= 2)
+    wait_until(lambda: len(list(store.glob("*.json"))) >= 2, 30)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does
     _, errors = process.communicate(timeout=20)
     assert "KeyboardInterrupt" in errors

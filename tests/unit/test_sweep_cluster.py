@@ -20,6 +20,7 @@ from companion.study import Study, cluster, dask_engine, dask_worker, session, s
 from companion.study.sources import code_stamp
 from companion.study.sweep import SweepError, run_sweep, task_seed
 from companion.study.tasks import ClusterError
+from waiting import wait_until
 
 pytestmark = pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs POSIX signals")
 
@@ -128,13 +129,6 @@ class Machines:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
-
-
-def wait_until(condition, seconds=60.0):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "nothing happened"
-        time.sleep(0.02)
 
 
 def executions(log: Path) -> list[tuple[int, int]]:

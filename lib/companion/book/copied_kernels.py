@@ -86,8 +86,7 @@ class _Manager(AsyncKernelManager):
     lock: threading.Lock
 
     async def _async_launch_kernel(self, kernel_cmd: list[str], **kw: Any) -> None:
-        python, *_ = kernel_cmd
-        if python != sys.executable or _KERNEL not in kernel_cmd:
+        if kernel_cmd[0] != sys.executable or _KERNEL not in kernel_cmd:
             return await super()._async_launch_kernel(kernel_cmd, **kw)
         arguments = kernel_cmd[kernel_cmd.index(_KERNEL) + 1 :]
         try:
