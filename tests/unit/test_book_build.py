@@ -421,7 +421,7 @@ def test_kernels_are_their_own_where_nothing_can_be_copied(tmp_path: Path, monke
 
 
 def imports(build: psutil.Process) -> bool:
-    """Whether the copied process is at PyTorch: by then the build's threads would ask for kernels."""
+    """Whether the copied process is at PyTorch: by then something would ask for kernels."""
     return sum(one.memory_info().rss for one in build.children()) > 150e6
 
 
