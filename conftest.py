@@ -95,6 +95,21 @@ def pytest_configure_node(node: Any) -> None:
     node.workerinput["left_out"] = sorted(node.config.stash[LEFT_OUT])
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Let kernels of several notebooks be copies of a process: each saves the import of PyTorch."""
+    notebooks = {item.path for item in session.items if hasattr(item, "compare_outputs")}
+    if len(notebooks) > 1 and not session.config.option.collectonly:
+        import nbval.kernel
+
+        from companion.book.copied_kernels import copied_kernels
+
+        copies = contextlib.ExitStack()
+        session.config.add_cleanup(copies.close)
+        own = nbval.kernel.KernelManager
+        nbval.kernel.KernelManager = copies.enter_context(copied_kernels(own))
+
+
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     if not collection_path.is_file() or not collection_path.is_relative_to(ROOT):
         return None

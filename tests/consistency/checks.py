@@ -20,6 +20,7 @@ import jupytext
 import nbformat
 import pandas as pd
 
+from companion.book import copied_kernels
 from companion.study import registry, stored, verdicts
 from companion.study.exhibits import all_exhibits
 from companion.study.inputs import KNOWN_CHECKSUMS
@@ -390,6 +391,74 @@ def private_names(papers: Path) -> list[str]:
                 if ours and any(re.match(r"_[a-z]", part) for part in name.split(".")):
                     problems.append(f"{path.relative_to(papers)}:{node.lineno}: imports {name}")
     return problems
+
+
+#: whose modules a copied kernel may have without a notebook's asking
+COPIED_PACKAGES = {
+    *(name.partition(".")[0] for name in copied_kernels.IMPORTED),
+    "numpy",
+    *(name for name in sys.stdlib_module_names if not name.startswith("_")),
+} - {"antigravity", "this", "ipykernel"}
+
+
+def forgotten_imports(files: Iterable[Path]) -> list[str]:
+    """Modules that code reaches through their package although only others import them.
+
+    ``matplotlib.pyplot`` after ``import matplotlib``, which does not bring it along. Asked of what
+    the copied process of kernels has imported, of each package in a process of its own.
+    """
+    used: dict[str, dict[str, set[str]]] = {package: {} for package in sorted(COPIED_PACKAGES)}
+    for path in files:
+        for name in _reached(ast.parse(path.read_text(encoding="utf-8"))):
+            if (package := name.partition(".")[0]) in used:
+                used[package].setdefault(name, set()).add(path.name)
+    told = json.dumps({package: sorted(names, key=len) for package, names in used.items() if names})
+    code = [sys.executable, "-c", _TRY_NAMES, told]
+    ran = subprocess.run(code, capture_output=True, text=True, check=True)
+    who = {name: ", ".join(sorted(by)) for names in used.values() for name, by in names.items()}
+    return [f"{name}: reached but not imported by {who[name]}" for name in ran.stdout.split()]
+
+
+_TRY_NAMES = """
+import contextlib, functools, importlib, importlib.util, json, os, sys
+for package, names in json.loads(sys.argv[1]).items():
+    if os.fork():
+        assert os.wait()[1] == 0, package
+        continue
+    root = importlib.import_module(package)
+    for name in names:
+        try:
+            functools.reduce(getattr, name.split(".")[1:], root)
+        except AttributeError:
+            with contextlib.suppress(ModuleNotFoundError):
+                if importlib.util.find_spec(name):
+                    print(name)
+    break
+"""
+
+
+def _reached(code: ast.Module) -> set[str]:
+    """Dotted names that code reaches through packages, and does not import by name."""
+    packages, imported = {}, set()
+    for node in ast.walk(code):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                imported |= {alias.name.rsplit(".", n)[0] for n in range(alias.name.count(".") + 1)}
+                whole = alias.name if alias.asname else alias.name.partition(".")[0]
+                packages[alias.asname or whole] = whole
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            imported |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+            packages |= {a.asname or a.name: f"{node.module}.{a.name}" for a in node.names}
+    reached = set()
+    for node in ast.walk(code):
+        parts: list[str] = []
+        inner: ast.expr | ast.AST = node
+        while isinstance(inner, ast.Attribute):
+            parts.insert(0, inner.attr)
+            inner = inner.value
+        if parts and isinstance(inner, ast.Name) and inner.id in packages:
+            reached.add(".".join([packages[inner.id], *parts]))
+    return reached - imported
 
 
 def tracked(root: Path) -> list[Path]:

@@ -32,6 +32,16 @@ def test_bounds_load_without_heavy_libraries(room: str) -> None:
     assert ran.stdout.split() == []
 
 
+def test_who_reaches_a_module_has_imported_it(tmp_path) -> None:
+    """Notebooks' kernels are copies of a process that has imported more than a notebook."""
+    files = [f for folder in ("lib", "notebooks") for f in (ROOT / folder).rglob("*.py")]
+    assert len(files) > 300 and checks.forgotten_imports(files) == []
+    wrong = tmp_path / "wrong.py"
+    wrong.write_text("import concurrent as c, matplotlib\nmatplotlib.pyplot.show(c.futures.wait)\n")
+    found = [said.split(":")[0] for said in checks.forgotten_imports([wrong])]
+    assert found == ["concurrent.futures", "matplotlib.pyplot"]
+
+
 def test_profiles_hold_values_of_their_own_kind() -> None:
     assert checks.parameters_out_of_kind() == []
 

@@ -1,12 +1,14 @@
 """Notebooks' kernels as copies of one process, which has imported what most notebooks import.
 
 Until a kernel has PyTorch, SciPy and Matplotlib it takes three seconds of a core; a copy is there
-at once, with the search path, environment, folder and process group of a kernel of its own. It
-cannot tell whether a notebook forgets an import: tests run notebooks in kernels of their own.
+at once, with the search path, environment, folder and process group of a kernel of its own. What
+it cannot tell, whether a notebook or the code behind it uses a module that only the copied process
+has imported, ``tests/consistency/test_project.py`` tells from the sources.
 """
 
 from __future__ import annotations
 
+import builtins
 import contextlib
 import importlib
 import multiprocessing.process
@@ -21,28 +23,36 @@ import threading
 from collections.abc import Iterator
 from multiprocessing import Pipe, reduction
 from multiprocessing.connection import Connection
+from types import SimpleNamespace
 from typing import Any
 
-from jupyter_client.manager import AsyncKernelManager
+from jupyter_client.manager import AsyncKernelManager, KernelManager
 
-__all__ = ["can_watch", "copied_kernels", "serve"]
+__all__ = ["IMPORTED", "can_watch", "copied_kernels", "serve"]
 
-#: what most notebooks import; PyTorch's optimisers the last, when they are first used. Not pandas:
-#: where it is imported outside a kernel it shows other tables
-_IMPORTED = ("ipykernel.kernelapp", "matplotlib.pyplot", "scipy.stats", "torch", "torch._dynamo")
+#: what most notebooks import; PyTorch's optimisers the last, when they are first used
+IMPORTED = (
+    "pandas",
+    "ipykernel.kernelapp",
+    "matplotlib.pyplot",
+    "scipy.stats",
+    "torch",
+    "torch._dynamo",
+)
 #: with what Jupyter starts a kernel
 _KERNEL = "ipykernel_launcher"
 
 
 @contextlib.contextmanager
-def copied_kernels() -> Iterator[type[AsyncKernelManager]]:
+def copied_kernels(base: type[KernelManager] = AsyncKernelManager) -> Iterator[type[KernelManager]]:
     """Yield a class of managers whose kernels are copies, for as long as the block runs.
 
-    They are kernels of their own where the system cannot watch another's child (others than Linux
-    cannot), the notebook asks for another Python, or the copied process ends.
+    It is derived from ``base``, one of Jupyter's own. Kernels are of their own where the system
+    cannot watch another's child (others than Linux cannot), the notebook asks for another Python,
+    or the copied process ends.
     """
     if not can_watch():
-        yield AsyncKernelManager
+        yield base
         return
     ours, theirs = Pipe()
     code = f"from {__name__} import serve; serve({theirs.fileno()})"
@@ -59,7 +69,7 @@ def copied_kernels() -> Iterator[type[AsyncKernelManager]]:
         with contextlib.suppress(OSError, EOFError):
             # here and not in the threads that ask for kernels: an interrupt must reach us
             ours.recv()
-        yield type("CopiedKernels", (_Manager,), attributes)
+        yield type("CopiedKernels", (_Manager, base), attributes)
         with contextlib.suppress(OSError):
             ours.send(None)
     except BaseException:
@@ -79,7 +89,7 @@ def can_watch() -> bool:
     return True
 
 
-class _Manager(AsyncKernelManager):
+class _Manager(KernelManager):
     """Starts kernels by asking the server, in place of starting Python."""
 
     connection: Connection
@@ -151,7 +161,11 @@ def serve(descriptor: int) -> None:
     # its figures go
     os.environ["JPY_PARENT_PID"] = str(os.getpid())
     os.environ.setdefault("MPLBACKEND", "module://matplotlib_inline.backend_inline")
-    for name in _IMPORTED:
+    # pandas shows tables otherwise where it finds no kernel
+    builtins.get_ipython = lambda: SimpleNamespace(kernel=None)  # type: ignore[attr-defined]
+    importlib.import_module(IMPORTED[0])
+    del builtins.get_ipython  # type: ignore[attr-defined]
+    for name in IMPORTED[1:]:
         importlib.import_module(name)
     with Connection(descriptor) as connection:
         connection.send("ready")
