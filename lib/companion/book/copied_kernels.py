@@ -47,9 +47,9 @@ _KERNEL = "ipykernel_launcher"
 def copied_kernels(base: type[KernelManager] = AsyncKernelManager) -> Iterator[type[KernelManager]]:
     """Yield a class of managers whose kernels are copies, for as long as the block runs.
 
-    It is derived from ``base``, one of Jupyter's own. Kernels are of their own where the system
-    cannot watch another's child (others than Linux cannot), the notebook asks for another Python,
-    or the copied process ends.
+    It is derived from ``base``, one of Jupyter's classes. A kernel is started as usual where the
+    system cannot watch another's child (others than Linux cannot), the notebook asks for another
+    Python, or the copied process has ended.
     """
     if not can_watch():
         yield base
