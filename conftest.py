@@ -38,6 +38,8 @@ NOT_COMPARED = ("text/html",)
 #: the fingerprint of each test file and notebook, and those that this run leaves out
 NOW: pytest.StashKey[dict[str, str]] = pytest.StashKey()
 LEFT_OUT: pytest.StashKey[set[str]] = pytest.StashKey()
+#: the process whose copies notebooks' kernels are
+COPIES: pytest.StashKey[contextlib.ExitStack] = pytest.StashKey()
 
 #: looking for docstrings, pytest would import, and so run, the notebooks' sources
 collect_ignore_glob = ["notebooks/*/*.py", "templates/*"]
@@ -104,8 +106,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
         from companion.book.copied_kernels import copied_kernels
 
-        copies = contextlib.ExitStack()
-        session.config.add_cleanup(copies.close)
+        copies = session.config.stash[COPIES] = contextlib.ExitStack()
         own = nbval.kernel.KernelManager
         nbval.kernel.KernelManager = copies.enter_context(copied_kernels(own))
 
@@ -277,6 +278,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    if COPIES in session.config.stash:
+        session.config.stash[COPIES].close()
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if reporter is None:
         return
