@@ -15,7 +15,7 @@ import importlib
 import inspect
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -64,6 +64,21 @@ class Contract:
     takes: dict[str, str]
     returns: list[str]
 
+    @functools.cached_property
+    def axes(self) -> set[str]:
+        """The integer parameters that axes are named after."""
+        words = re.findall(r"\w+", " ".join([*self.takes.values(), *self.returns]))
+        return {p for p, spec in self.takes.items() if spec == "()" and p in words}
+
+    def sizes(self, given: Mapping[str, Any], returned: Any) -> tuple[Hashable, ...]:
+        """All that a check looks at in one call: the shapes, and the sizes of axes."""
+        values = {p: given.get(p) for p in self.takes}
+        results = returned if len(self.returns) > 1 else (returned,)
+        return (
+            *(v if p in self.axes else _sizes(v, self.takes[p]) for p, v in values.items()),
+            *map(_sizes, results, self.returns),
+        )
+
 
 def contract_of(name: str, function: Callable[..., Any]) -> Contract:
     """Read a function's entry; scalars need none, their annotations say it."""
@@ -105,6 +120,19 @@ def _shape(value: Any) -> tuple[int, ...]:
     return tuple(value.shape if hasattr(value, "shape") else np.shape(value))
 
 
+def _sizes(value: Any, spec: str) -> Hashable:
+    """All of a value that decides whether it fits an entry."""
+    if value is None or spec == "any":
+        return None
+    if isinstance(value, Mapping):
+        return tuple((key, _sizes(one, "")) for key, one in value.items())
+    if not hasattr(value, "shape"):
+        for one in spec.split("|"):
+            if fields := FIELDS.get(one.strip().removeprefix("new ")):
+                return tuple(_sizes(getattr(value, f, None), s) for f, s in fields.items())
+    return _shape(value)
+
+
 def fits(value: Any, spec: str) -> bool:
     """Whether a value fits an entry, given the sizes that the names have so far in this call."""
     if value is None or spec == "any":
@@ -139,7 +167,6 @@ def check(name: str, contract: Contract, given: Mapping[str, Any], returned: Any
     results = returned if len(contract.returns) > 1 else (returned,)
     if len(results) != len(contract.returns):
         raise ShapeError(f"{name} must return {contract.returns}; got {len(results)} values")
-    words = set(re.findall(r"\w+", " ".join([*contract.takes.values(), *contract.returns])))
     leading = []
 
     def compare(what: str, value: Any, spec: str) -> None:
@@ -148,8 +175,8 @@ def check(name: str, contract: Contract, given: Mapping[str, Any], returned: Any
             raise ShapeError(f"{what} of {name} must be {spec!r}; got {_found(value)} of {shapes}")
 
     with jaxtyped("context"):
-        for parameter in words & contract.takes.keys() & given.keys():
-            if contract.takes[parameter] == "()" and given[parameter] is not None:
+        for parameter in contract.axes & given.keys():
+            if given[parameter] is not None:
                 fits(_like((int(given[parameter]),)), parameter)
         for parameter, spec in contract.takes.items():
             value = given.get(parameter)
@@ -166,13 +193,21 @@ def check(name: str, contract: Contract, given: Mapping[str, Any], returned: Any
 
 
 def checked(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that compares what it was given and returns with its contract."""
+    """Return a function that compares what it was given and returns with its contract.
+
+    Sizes that fitted once are not compared again: many tests call with the same.
+    """
     contract, signature = contract_of(name, function), inspect.signature(function)
+    fitted: set[tuple[Hashable, ...]] = set()
 
     @functools.wraps(function)
     def with_shapes(*args: Any, **kwargs: Any) -> Any:
         returned = function(*args, **kwargs)
-        check(name, contract, signature.bind(*args, **kwargs).arguments, returned)
+        given = signature.bind(*args, **kwargs).arguments
+        sizes = contract.sizes(given, returned)
+        if sizes not in fitted:
+            check(name, contract, given, returned)
+            fitted.add(sizes)
         return returned
 
     return with_shapes
