@@ -58,23 +58,31 @@ def linked(html: str, addresses: dict[str, str]) -> str:
     return _DOTTED.sub(with_link, html)
 
 
-@functools.cache
 def defined_in(qualified: str) -> tuple[str, int] | None:
     """Return the file in the repository and the line that define a name; None if not ours."""
     if not qualified.startswith("companion."):
         return None
     library = Path(importlib.util.find_spec("companion").origin).parents[1]
     file = library.joinpath(*qualified.split("."))
-    for path, line in ((file / "__init__.py", 1), (file.with_suffix(".py"), 1)):
-        if path.is_file():
+    module = file.parent.with_suffix(".py")
+    for path, line in (
+        (file / "__init__.py", 1),
+        (file.with_suffix(".py"), 1),
+        (module, _lines(module).get(file.name)),
+    ):
+        if line and path.is_file():
             return f"lib/{path.relative_to(library).as_posix()}", line
-    path, name = file.parent.with_suffix(".py"), file.name
-    if path.is_file():
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
-            targets = getattr(node, "targets", [getattr(node, "target", node)])
-            if name in [getattr(t, "name", getattr(t, "id", "")) for t in targets]:
-                return f"lib/{path.relative_to(library).as_posix()}", node.lineno
     return None
+
+
+@functools.cache
+def _lines(module: Path) -> dict[str, int]:
+    """Return the first line that defines each name of a module; none if there is no such file."""
+    lines: dict[str, int] = {}
+    for node in ast.parse(module.read_bytes()).body if module.is_file() else ():
+        for target in getattr(node, "targets", [getattr(node, "target", node)]):
+            lines.setdefault(getattr(target, "name", getattr(target, "id", "")), node.lineno)
+    return lines
 
 
 def _remember_imports(app, doctree) -> None:

@@ -108,7 +108,7 @@ def test_every_verdict_has_a_falsifier_and_sees_it(exhibit):
     before, order = worst_statuses(verdicts), [v.target for v in verdicts]
     judged = {target for target, status in before.items() if status not in UNJUDGED}
     named = {target for falsifier in found for target in falsifier.targets}
-    assert judged <= named | noticed_by_column(module, tables), "no falsifier"
+    assert judged <= named | noticed_by_column(exhibit), "no falsifier"
     late = LATE.get(exhibit, set()) | OPEN.get(exhibit, set())
     assert named - late <= judged, "nothing to falsify"
     for falsifier in found:
@@ -128,7 +128,7 @@ def test_what_only_the_long_run_decides_has_falsifiers_too(exhibit):
     before, found = statuses(module, World(tables)), falsifiers_of(module)
     assert not late & {target for target, status in before.items() if status in UNJUDGED}
     named = {target for falsifier in found for target in falsifier.targets}
-    assert late <= named | noticed_by_column(module, tables), "no falsifier"
+    assert late <= named | noticed_by_column(exhibit, late=True), "no falsifier"
     for falsifier in found:
         after = statuses(module, falsifier.altered(tables))
         blind = [t for t in falsifier.targets if t in late and before[t] == after[t]]
@@ -141,7 +141,7 @@ def test_what_no_run_decides_is_false_where_its_falsifiers_say(exhibit):
     record = recorded(exhibit)
     named = {target for falsifier in falsifiers_of(module) for target in falsifier.targets}
     for tables in (stored(exhibit), record):
-        named |= noticed_by_column(module, tables)
+        named |= noticed_by_column(exhibit, late=tables is record)
         before = statuses(module, World(tables))
         still = {"not decided"} if tables is not record else {"not decided", *DIFFERS}
         assert {before[target] for target in OPEN[exhibit]} <= still
@@ -153,19 +153,20 @@ def test_what_no_run_decides_is_false_where_its_falsifiers_say(exhibit):
 
 
 @functools.cache
-def detections_on_stored(exhibit):
-    """What each verdict on the quick run's tables notices: two tests ask, one how little."""
-    near = ROUGHLY if exhibit in NOISY else math.inf
-    return find_detections(find_exhibit(exhibit).file, stored(exhibit), near)
+def detections(exhibit, late=False):
+    """What each verdict on the quick run's tables, or the long one's, notices; how little, if any.
+
+    Several tests ask, and one of them how little.
+    """
+    near = ROUGHLY if exhibit in NOISY and not late else math.inf
+    return find_detections(
+        find_exhibit(exhibit).file, (recorded if late else stored)(exhibit), near
+    )
 
 
-def noticed_by_column(module, tables):
+def noticed_by_column(exhibit, late=False):
     """The targets whose status a change of a column named in ``ALTERED`` changes."""
-    if tables.profile == "quick":
-        found = detections_on_stored(tables.exhibit)
-    else:
-        found = find_detections(module, tables, math.inf)
-    return {one.target for one in found}
+    return {one.target for one in detections(exhibit, late)}
 
 
 def _defined(tables, altered):
@@ -244,20 +245,20 @@ def test_more_monte_carlo_error_does_not_make_a_false_claim_pass(exhibit):
             noisy = statuses(module, _noisier(falsifier.altered(tables, effect)))
             if noisy[target] == before[target] not in UNJUDGED:
                 passed.setdefault(falsifier.world, []).append(target)
-    for one in detections_on_stored(exhibit):
-        altered = beyond_the_smallest(module, tables, one)
+    for one in detections(exhibit):
+        altered = beyond_the_smallest(module, tables, one, before)
         noisy = statuses(module, _noisier(altered))
         if noisy[one.target] == before[one.target] not in UNJUDGED:
             passed.setdefault(one.words, []).append(one.target)
     assert not passed
 
 
-def beyond_the_smallest(module, tables, one):
+def beyond_the_smallest(module, tables, one, before):
     """The world with up to twice the smallest effect, or that found if twice is not noticed."""
     world, change = World(tables), one.perturbation
     with contextlib.suppress(ValueError, ArithmeticError):
         twice = change.altered(world, min(2 / ROUGHLY * one.effect, change.most))
-        if statuses(module, twice)[one.target] != statuses(module, world)[one.target]:
+        if statuses(module, twice)[one.target] != before[one.target]:
             return twice
     return change.altered(world, one.effect)
 
