@@ -230,7 +230,7 @@ def test_ledger_filters(address, page) -> None:
 
 def test_a_link_into_a_folded_ledger_opens_it(address, page) -> None:
     page.goto(f"{address}/{LEDGER}#claim-c-001")
-    assert page.locator("#claim-c-001").is_visible()
+    page.locator("#claim-c-001").wait_for(state="visible")
 
 
 def test_ledger_is_whole_without_scripts(address, browser) -> None:
@@ -287,7 +287,7 @@ def test_exhibit_details_open(address, page, book) -> None:
     details = folded.filter(has_text="Rerun, cite").first
     details.locator("summary").first.click()
     for inside in ("To cite: ", "companion run "):
-        assert details.get_by_text(re.compile(inside)).first.is_visible(), inside
+        details.get_by_text(re.compile(inside)).first.wait_for(state="visible")
 
 
 def test_a_missing_browser_fails_the_build_machine_only(find_chromium, monkeypatch) -> None:

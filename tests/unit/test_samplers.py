@@ -224,14 +224,20 @@ def test_fixed_size_against_renyi_accounting():
 
 
 @pytest.mark.parametrize(
-    "sigma, q, steps, delta",
-    [(1.1, 0.01, 1000, 1e-5), (0.3, 0.02, 50, 1e-6), (4.0, 0.5, 10, 1e-3), (0.1, 0.01, 3, 1e-4)],
+    "sigma, q, steps, delta, cell",
+    [
+        (1.1, 0.01, 1000, 1e-5, 1e-4),
+        (0.3, 0.02, 50, 1e-6, 1e-3),
+        (4.0, 0.5, 10, 1e-3, 1e-4),
+        (0.1, 0.01, 3, 1e-4, 1e-3),
+    ],
 )
-def test_a_record_replaced_in_poisson_samples_against_dp_accounting(sigma, q, steps, delta):
+def test_a_record_replaced_in_poisson_samples_against_dp_accounting(sigma, q, steps, delta, cell):
+    """Where losses are large, theirs is the same to seven digits in cells ten times as wide."""
     dp = pytest.importorskip("dp_accounting")
     from dp_accounting.pld import PLDAccountant
 
-    accountant = PLDAccountant(dp.NeighboringRelation.REPLACE_ONE)
+    accountant = PLDAccountant(dp.NeighboringRelation.REPLACE_ONE, cell)
     step = dp.PoissonSampledDpEvent(q, dp.GaussianDpEvent(sigma))
     theirs = accountant.compose(dp.SelfComposedDpEvent(step, steps)).get_epsilon(delta)
     ours = privacy.epsilon(SampledRun(sigma, q, steps, "poisson", "replace"), delta)
