@@ -153,7 +153,7 @@ def test_what_no_run_decides_is_false_where_its_falsifiers_say(exhibit):
 
 
 @functools.cache
-def detections(exhibit, late=False):
+def detections(exhibit, late):
     """What each verdict on the quick run's tables, or the long one's, notices; how little, if any.
 
     Several tests ask, and one of them how little.
@@ -245,7 +245,7 @@ def test_more_monte_carlo_error_does_not_make_a_false_claim_pass(exhibit):
             noisy = statuses(module, _noisier(falsifier.altered(tables, effect)))
             if noisy[target] == before[target] not in UNJUDGED:
                 passed.setdefault(falsifier.world, []).append(target)
-    for one in detections(exhibit):
+    for one in detections(exhibit, False):
         altered = beyond_the_smallest(module, tables, one, before)
         noisy = statuses(module, _noisier(altered))
         if noisy[one.target] == before[one.target] not in UNJUDGED:
