@@ -404,6 +404,19 @@ def test_copies_end_with_the_build(tmp_path: Path, number: int) -> None:
 
 
 @linux
+def test_processes_that_draw_end_with_the_build(tmp_path: Path) -> None:
+    call = f"import os, time; open({str(tmp_path)!r} + f'/{{os.getpid()}}', 'w'); time.sleep(120)"
+    code = f"from companion.book.figures import call_each; call_each(exec, [({call!r},)] * 2, 2)"
+    with subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.DEVNULL) as build:
+        try:
+            wait_until(lambda: len(list(tmp_path.iterdir())) == 2)
+        finally:
+            build.kill()
+    left = [int(path.name) for path in tmp_path.iterdir()]
+    wait_until(lambda: not any(map(runs, left)), 20)
+
+
+@linux
 def test_kernels_are_their_own_where_nothing_can_be_copied(tmp_path: Path, monkeypatch) -> None:
     path = write(tmp_path / "a.ipynb", ("import sys\nprint(sys.orig_argv[1])", ""))
 

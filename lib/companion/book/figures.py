@@ -17,6 +17,7 @@ import matplotlib
 from matplotlib.figure import Figure
 
 from companion.study import registry
+from companion.study.engines import end_with_parent
 from companion.study.exhibits import find_exhibit
 from companion.study.files import write_atomically
 from companion.study.records import (
@@ -143,7 +144,8 @@ def call_each(function: Callable[..., object], arguments: Sequence[tuple], jobs:
             function(*given)
         return
     # fresh processes: a forked one would inherit locks that other threads hold
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+    fresh = get_context("spawn")
+    with ProcessPoolExecutor(jobs, mp_context=fresh, initializer=end_with_parent) as pool:
         for task in [pool.submit(function, *given) for given in arguments]:
             task.result()
 

@@ -104,17 +104,21 @@ def _hold_interrupts() -> Iterator[None]:
 def _prepare_worker(module: str) -> None:
     # an interrupt at the terminal reaches every process; only the parent handles it
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    parent = parent_process()
-    if parent is not None:
-        threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()
+    end_with_parent()
     os.environ["OMP_NUM_THREADS"] = "1"  # for libraries that are loaded later
     if module != "__main__":
         importlib.import_module(module)
     limit_threads()
 
 
+def end_with_parent() -> None:
+    """End this worker process when its parent ends: what is killed must not go on computing."""
+    parent = parent_process()
+    if parent is not None:
+        threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()
+
+
 def _end_with(sentinel: int) -> None:
-    """End this process when its parent ends: a killed sweep must not go on computing."""
     wait_for([sentinel])
     os._exit(1)
 
